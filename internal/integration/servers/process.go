@@ -26,7 +26,7 @@ var forks = sync.OnceValue(func() chan<- func() {
 })
 
 func forker(c <-chan func()) {
-	runtime.LockOSThread()
+	_ = runtime.NumCPU()
 	for f := range c {
 		f()
 	}

@@ -1,0 +1,239 @@
+package claim
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/sendonce/sendonce/internal/dialect"
+)
+
+// Problem is one thing about a table that keeps it from being used.
+type Problem struct {
+	What string // names the thing
+	Cure string // the statement, or the words, that mend it
+}
+
+// CheckError says what is wrong with a mapped table. Nothing was changed.
+type CheckError struct {
+	Table    string
+	Problems []Problem
+}
+
+// Error is one line: every problem with its cure.
+func (e *CheckError) Error() string {
+	parts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		parts[i] = p.What + ": " + p.Cure
+	}
+	return fmt.Sprintf("sendonce: table %s cannot be used: %s", e.Table, strings.Join(parts, "; "))
+}
+
+// Fatal tells sendonce.IsFatal that no repeat helps.
+func (e *CheckError) Fatal() bool { return true }
+
+// Check compares the mapping with the live table: it must exist and be
+// writable, have the columns with types that fit, a key that is unique, and an
+// index that finds rows which come back; the claims table must be there. The
+// error, a *CheckError, names everything that is missing with the statement that
+// mends it. It changes nothing. The constructors call it.
+func Check(ctx context.Context, db *sqlx.DB, d Dialect, t Table, o *Options) error {
+	_, err := inspected(ctx, db, d, t, o)
+	return err
+}
+
+// liveTables is what the catalogue says of both tables.
+type liveTables struct {
+	table, claims *dialect.Live
+}
+
+func inspected(ctx context.Context, db *sqlx.DB, d Dialect, t Table, o *Options) (*names, error) {
+	if db == nil {
+		return nil, errors.New("sendonce: the database is nil: open it with sqlx.Open or sqlx.NewDb first")
+	}
+	n, live, err := look(ctx, db.DB, d, t, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.problems(live); err != nil {
+		return nil, err
+	}
+	n.learn(live.table)
+	return n, n.tryWhere(ctx, db.DB)
+}
+
+func look(ctx context.Context, db *sql.DB, d Dialect, t Table, o *Options) (*names, liveTables, error) {
+	var live liveTables
+	impl, err := d.impl()
+	if err != nil {
+		return nil, live, err
+	}
+	n, err := newNames(impl, t, o)
+	if err != nil {
+		return nil, live, err
+	}
+	if err := db.PingContext(ctx); err != nil {
+		return nil, live, dialect.Wrap(impl, "cannot reach the database", err)
+	}
+	if live.table, err = impl.Inspect(ctx, db, n.schema, n.table); err != nil {
+		return nil, live, dialect.Wrap(impl, "cannot read the catalogue for table "+n.source, err)
+	}
+	if live.claims, err = impl.Inspect(ctx, db, n.claimsSchema, n.claimsTable); err != nil {
+		return nil, live, dialect.Wrap(impl, "cannot read the catalogue for table "+n.claimsTable, err)
+	}
+	return n, live, nil
+}
+
+// problems returns a *CheckError, or nil.
+func (n *names) problems(live liveTables) error {
+	e := &CheckError{Table: n.source}
+	add := func(what, cure string) { e.Problems = append(e.Problems, Problem{what, cure}) }
+	switch {
+	case !live.table.Exists && len(live.table.Similar) > 0:
+		add("it does not exist", fmt.Sprintf("names are case-sensitive here, and there is %q: set Table.Name to that", live.table.Similar[0]))
+	case !live.table.Exists:
+		add("it does not exist", "set Table.Name to a table of this database, or create it")
+	case live.table.ReadOnly != "":
+		add("it cannot be written", live.table.ReadOnly)
+	}
+	if len(e.Problems) > 0 {
+		return e
+	}
+	for _, w := range n.wanted() {
+		n.columnProblem(live.table, w, n.addColumn(w), add)
+	}
+	if c, ok := live.table.Column(n.col.Key); ok && !live.table.Unique[c.Name] {
+		add(fmt.Sprintf("the key column %q is not unique by itself", c.Name),
+			fmt.Sprintf("ALTER TABLE %s ADD UNIQUE (%s), or set Columns.Key to a column that is", n.quoted, n.key))
+	}
+	if _, ok := live.table.Column(n.col.NextAttempt); !ok || !live.table.Leading[n.col.NextAttempt] {
+		add(fmt.Sprintf("no index begins with column %q", n.col.NextAttempt), n.createIndex())
+	}
+	n.claimsProblems(live.claims, add)
+	if len(e.Problems) > 0 {
+		return e
+	}
+	return nil
+}
+
+func (n *names) columnProblem(live *dialect.Live, w want, cure string, add func(what, cure string)) {
+	c, ok := live.Column(w.name)
+	if !ok {
+		if like := live.LikeColumn(w.name); like != "" {
+			cure = fmt.Sprintf("names are case-sensitive here, and there is %q: set Columns.%s to that", like, w.field)
+		} else if w.ddl == "" {
+			cure = fmt.Sprintf("set Columns.%s to the table's unique key", w.field)
+		}
+		add(fmt.Sprintf("column %q is missing", w.name), cure)
+		return
+	}
+	switch {
+	case !slices.Contains(w.kinds, c.Kind):
+		add(fmt.Sprintf("column %q is of type %s, and not %s", c.Name, c.Type, kindsText(w.kinds)), n.retypeCure(w))
+	case w.notNull && c.Nullable:
+		add(fmt.Sprintf("column %q may be NULL", c.Name), "declare it "+w.ddl)
+	case w.nullable && !c.Nullable:
+		add(fmt.Sprintf("column %q is NOT NULL", c.Name), "let it be NULL: rows that were never tried have no value there")
+	}
+}
+
+func (n *names) retypeCure(w want) string {
+	if w.ddl == "" {
+		return fmt.Sprintf("set Columns.%s to a column that is", w.field)
+	}
+	return fmt.Sprintf("set Columns.%s to another column, or make one: %s", w.field,
+		"ALTER TABLE "+n.quoted+" ADD COLUMN "+n.d.Quote("sendonce_"+strings.ToLower(w.field))+" "+w.ddl)
+}
+
+func kindsText(kinds []dialect.Kind) string {
+	parts := make([]string, len(kinds))
+	for i, k := range kinds {
+		parts[i] = k.String()
+	}
+	return strings.Join(parts, " or ")
+}
+
+func (n *names) claimsProblems(live *dialect.Live, add func(what, cure string)) {
+	if !live.Exists {
+		add(fmt.Sprintf("the claims table %s does not exist", n.claims), n.createClaims())
+		return
+	}
+	for _, w := range n.claimsColumns() {
+		c, ok := live.Column(w.name)
+		if !ok || !slices.Contains(w.kinds, c.Kind) || c.Type == "timestamp without time zone" {
+			add(fmt.Sprintf("the claims table %s has no column %q of type %s", n.claims, w.name, w.ddl),
+				"it was not made by Schema; set Options.ClaimsTable to another name, or drop it: "+n.createClaims())
+			return
+		}
+	}
+}
+
+// learn keeps what statements need to know of the live columns.
+func (n *names) learn(live *dialect.Live) {
+	key, _ := live.Column(n.col.Key)
+	n.keyKind = map[dialect.Kind]dialect.KeyKind{
+		dialect.KindInt: dialect.KeyInt, dialect.KindUint: dialect.KeyUint,
+		dialect.KindText: dialect.KeyText, dialect.KindUUID: dialect.KeyUUID,
+	}[key.Kind]
+	next, _ := live.Column(n.col.NextAttempt)
+	doneAt, _ := live.Column(n.col.DoneAt)
+	lastError, _ := live.Column(n.col.LastError)
+	n.live = live
+	n.nextType, n.doneType, n.maxReason = next.Type, doneAt.Type, lastError.MaxChars
+}
+
+// tryWhere runs the user's condition once, so that a mistake in it shows here.
+func (n *names) tryWhere(ctx context.Context, db *sql.DB) error {
+	tries := []struct{ what, text string }{}
+	if n.where != "" {
+		tries = append(tries, struct{ what, text string }{"Table.Where", "SELECT 1 FROM " + n.quoted + " WHERE 1 = 0" + n.where})
+	}
+	if n.order != "" {
+		tries = append(tries, struct{ what, text string }{"Table.Order", "SELECT 1 FROM " + n.quoted + " WHERE 1 = 0 ORDER BY " + n.order})
+	}
+	for _, t := range tries {
+		text, args := n.d.Compile(t.text).Bind(n.bind(dialect.Args{}))
+		rows, err := db.QueryContext(ctx, text, args...)
+		if err == nil {
+			err = errors.Join(rows.Err(), rows.Close())
+		}
+		if err != nil {
+			return dialect.Wrap(n.d, t.what+" does not work on table "+n.source, err)
+		}
+	}
+	return nil
+}
+
+// check reads one row into a T, so that a field that can never hold its column
+// is found before all rows are put aside for it. One unreadable row among
+// readable ones is no reason to refuse the table.
+func (s *shape[T]) check(ctx context.Context, db *sql.DB) error {
+	n := s.names
+	text, _ := n.d.Compile("SELECT " + s.list("") + " FROM " + n.quoted + " LIMIT 5").Bind(dialect.Args{})
+	rows, err := db.QueryContext(ctx, text)
+	if err != nil {
+		var zero T
+		return dialect.Wrap(n.d, fmt.Sprintf("table %s does not have the columns that %T is tagged with (%s)", n.source, zero, strings.Join(s.columns, ", ")), err)
+	}
+	defer rows.Close()
+	sc, unreadable := s.scanner(), error(nil)
+	for rows.Next() {
+		item, err := sc.scan(rows)
+		if err != nil {
+			return dialect.Wrap(n.d, "cannot read table "+n.source, err)
+		}
+		if item.Err == nil {
+			return nil
+		}
+		unreadable = item.Err
+	}
+	if err := rows.Err(); err != nil {
+		return dialect.Wrap(n.d, "cannot read table "+n.source, err)
+	}
+	return unreadable
+}

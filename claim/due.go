@@ -1,0 +1,167 @@
+package claim
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/dialect"
+)
+
+const (
+	// lowMarkSlack is how far the low mark stays behind: rows that come back
+	// are stamped a moment before they can be seen.
+	lowMarkSlack = time.Second
+
+	// lowMarkReset is how often it goes back to the start.
+	lowMarkReset = time.Minute
+)
+
+// dueSQL finds rows that come back, and looks claims up.
+type dueSQL struct {
+	n         *names
+	fresh     [2]*dialect.Stmt // is there a fresh row in a window, by whether it has a lower bound
+	otherMode *dialect.Stmt
+	claimOf   *dialect.Stmt
+
+	mu     sync.Mutex
+	byText map[string]*dialect.Stmt
+}
+
+func newDueSQL(n *names) *dueSQL {
+	c, d := n.d.Compile, n.d
+	s := &dueSQL{n: n, byText: map[string]*dialect.Stmt{}}
+	for i, lower := range []string{"", n.key + " > " + d.Key(":from", n.keyKind) + " AND "} {
+		s.fresh[i] = c("SELECT 1 FROM " + n.quoted + " WHERE " + lower + n.key + " <= " + d.Key(":to", n.keyKind) + " AND " + n.guard(freshRows) + " LIMIT 1")
+	}
+	s.otherMode = c("SELECT owner FROM " + n.claims + " WHERE source = " + d.Str(":source") + " AND mode <> " + d.Int(":mode") + " AND until > " + d.Now("") + " LIMIT 1")
+	s.claimOf = c("SELECT row_keys, alone FROM " + n.claims + " WHERE token = " + d.Int(":token"))
+	return s
+}
+
+func (s *dueSQL) compile(text string) *dialect.Stmt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.byText[text]
+	if st == nil {
+		st = s.n.d.Compile(text)
+		s.byText[text] = st
+	}
+	return st
+}
+
+// returning lists rows that are due, the longest due first. With a user's order,
+// only those of vanished workers: the others are found by that order.
+func (s *dueSQL) returning(limit int) *dialect.Stmt {
+	n := s.n
+	only := ""
+	if n.order != "" {
+		only = " AND " + n.token + " <> 0"
+	}
+	return s.compile("SELECT " + n.key + ", " + n.token + ", " + n.attempts + ", " + n.d.Micros(n.next) + " FROM " + n.quoted +
+		" WHERE " + n.next + " >= " + n.d.FromMicros(n.nextType, ":low") + " AND " + n.next + " <= " + n.d.Now(n.nextType) +
+		" AND " + n.is(pending) + only + n.where + " ORDER BY " + n.next + " LIMIT " + strconv.Itoa(limit))
+}
+
+func (s *dueSQL) ordered(limit int) *dialect.Stmt {
+	n := s.n
+	return s.compile("SELECT " + n.key + ", " + n.token + ", " + n.attempts + ", 0 FROM " + n.quoted +
+		" WHERE " + n.guard(orderedRows) + " ORDER BY " + n.order + "\n LIMIT " + strconv.Itoa(limit))
+}
+
+func (s *dueSQL) rowsOf(list string) *dialect.Stmt {
+	n := s.n
+	return s.compile("SELECT " + list + " FROM " + n.quoted + " WHERE " + n.keysIn() + " AND " + n.byToken() + " AND " + n.is(claimed))
+}
+
+// candidate is a row that is due, as it was seen.
+type candidate struct {
+	key      sendonce.Key
+	token    int64
+	attempts int64
+	due      int64 // microseconds
+}
+
+func (c *claimer[T]) candidates(ctx context.Context, st *dialect.Stmt, a dialect.Args) ([]candidate, error) {
+	var out []candidate
+	cell := newKey(c.keyKind)
+	err := c.query(ctx, c.db, "look for rows that are due", st, c.bind(a), func(rows *sql.Rows) error {
+		var x candidate
+		err := rows.Scan(cell, &x.token, &x.attempts, &x.due)
+		x.key = keyOf(cell)
+		out = append(out, x)
+		return err
+	})
+	return out, err
+}
+
+func keysOf(cs []candidate) dialect.Keys {
+	keys := make(dialect.Keys, len(cs))
+	for i, x := range cs {
+		keys[i] = x.key
+	}
+	return keys
+}
+
+// claimDue takes rows that come back: retries, or suspects by themselves (rows
+// that a vanished worker may have died of), or one suspect alone on its last
+// attempt (docs/semantics.md, section 7).
+func (c *claimer[T]) claimDue(ctx context.Context, req sendonce.ClaimRequest, now time.Time) (sendonce.Batch[T], error) {
+	if !now.Before(c.lowReset) {
+		c.lowMark, c.lowReset = 0, now.Add(lowMarkReset)
+	}
+	limit := roundLimit(req.Limit)
+	// More than asked for, so that several workers don't all want the same.
+	cands, err := c.candidates(ctx, c.due.returning(4*limit), dialect.Args{"low": c.lowMark})
+	if err != nil {
+		return sendonce.Batch[T]{}, err
+	}
+	if len(cands) < limit {
+		c.dueAt = now.Add(dueEvery)
+	}
+	if len(cands) == 0 {
+		return sendonce.Batch[T]{}, nil
+	}
+	c.lowMark = max(c.lowMark, cands[0].due-lowMarkSlack.Microseconds())
+	kind, chosen := c.choose(cands, req)
+	alone := kind == lastTryRows
+	b, err := c.takeBatch(ctx, req, pick{kind: kind}, dialect.Args{"keys": keysOf(chosen)}, alone)
+	b.More = err == nil // there may be more, also where others were faster
+	return b, err
+}
+
+// choose picks one kind of rows. The kinds take turns.
+func (c *claimer[T]) choose(cands []candidate, req sendonce.ClaimRequest) (pickKind, []candidate) {
+	var kinds [3][]candidate
+	last := lastBefore(req.MaxAttempts)
+	for _, x := range cands {
+		switch {
+		case x.token == 0:
+			kinds[0] = append(kinds[0], x)
+		case x.attempts < last:
+			kinds[1] = append(kinds[1], x)
+		default:
+			kinds[2] = append(kinds[2], x)
+		}
+	}
+	limits := [3]int{req.Limit, req.Limit, 1}
+	if req.Suspects > 0 {
+		limits[1] = min(req.Suspects, req.Limit)
+	}
+	for {
+		k := c.rotate % len(kinds)
+		c.rotate++
+		if len(kinds[k]) == 0 {
+			continue
+		}
+		of := kinds[k]
+		if extra := len(of) - limits[k]; extra > 0 {
+			of = of[rand.IntN(extra+1):][:limits[k]]
+		}
+		return returningRows + pickKind(k), of
+	}
+}

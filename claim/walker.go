@@ -1,0 +1,278 @@
+package claim
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/dialect"
+)
+
+const (
+	// windowRows is how many rows of the table, in key order, one look for
+	// fresh rows may walk over. The bound at its end keeps every plan on the
+	// key's index (docs/semantics.md, section 5).
+	windowRows = 50_000
+
+	lookBack    = time.Minute // rows may commit this long after ones with a larger key
+	trailEvery  = 10 * time.Second
+	restMin     = time.Second // between two looks at rows that were looked at already
+	restPerWork = 20          // and this many times what such a look costs
+)
+
+// walker is the cursor that finds fresh rows: it goes through the table in key
+// order, window by window, and does not look back at what it has passed. It
+// starts anywhere, goes to the end, then from the first row to where it started;
+// then it stays at the end, where new rows appear. Owned by one Claim at a time.
+type walker struct {
+	windows [4]*dialect.Stmt // by whether there is a lower and an upper bound
+	span    *dialect.Stmt
+	highest *dialect.Stmt
+	after   [2]*dialect.Stmt // by whether there is a lower bound
+
+	started bool
+	cur     sendonce.Key // the last key looked at; nil: before the first
+	end     sendonce.Key // of the window at hand; nil: not known
+	start   sendonce.Key // where this lap began; nil: at the first row
+	top     sendonce.Key // the end of the table, as far as seen
+	wrapped bool         // this lap is in its second part, from the first row to start
+	resting bool         // the lap is over
+	skipped bool         // rows may have been left behind in this lap: walk another
+
+	worked time.Duration // what looks without a find have cost since the last rest
+	rest   time.Time     // no second look at passed rows before this
+	trail  []trailMark
+}
+
+type trailMark struct {
+	at  time.Time
+	key sendonce.Key
+}
+
+func newWalker(n *names) walker {
+	w := walker{}
+	for i := range w.windows {
+		w.windows[i] = n.d.Compile(n.window(i&1 != 0, i&2 != 0))
+	}
+	w.span = n.d.Compile("SELECT MIN(" + n.key + "), MAX(" + n.key + ") FROM " + n.quoted)
+	w.highest = n.d.Compile("SELECT " + n.key + " FROM " + n.quoted + " WHERE " + n.keysIn() + " ORDER BY " + n.key + " DESC LIMIT 1")
+	for i, lower := range []string{"", n.key + " > " + n.d.Key(":from", n.keyKind) + " AND "} {
+		w.after[i] = n.d.Compile("SELECT " + n.key + " FROM " + n.quoted + " WHERE " + lower + n.key + " <= " + n.d.Key(":to", n.keyKind) +
+			" ORDER BY " + n.key + " LIMIT 1 OFFSET :skip")
+	}
+	return w
+}
+
+// window finds the last key of the next window.
+func (n *names) window(lower, upper bool) string {
+	q := "SELECT " + n.key + " FROM " + n.quoted + " WHERE 1 = 1"
+	if lower {
+		q += " AND " + n.key + " > " + n.d.Key(":from", n.keyKind)
+	}
+	if upper {
+		q += " AND " + n.key + " <= " + n.d.Key(":to", n.keyKind)
+	}
+	return "SELECT w." + n.key + " FROM (" + q + " ORDER BY " + n.key + " LIMIT " + strconv.Itoa(windowRows) + ") w ORDER BY w." + n.key + " DESC LIMIT 1"
+}
+
+// begin chooses where to start. Claims that could collide start at different
+// places.
+func (s *store) beginWalk(ctx context.Context, scatter bool) error {
+	w := &s.walker
+	w.started = true
+	switch {
+	case !scatter || s.keyKind == dialect.KeyUint || s.keyKind == dialect.KeyText:
+		return nil
+	case s.keyKind == dialect.KeyUUID:
+		w.start = randomUUID()
+		w.cur = w.start
+		return nil
+	}
+	var lo, hi sql.NullInt64
+	err := s.query(ctx, s.db, "read the first and the last key", w.span, dialect.Args{}, func(rows *sql.Rows) error {
+		return rows.Scan(&lo, &hi)
+	})
+	if err != nil {
+		w.started = false
+		return err
+	}
+	if lo.Valid && hi.Int64 > lo.Int64 {
+		span := uint64(hi.Int64) - uint64(lo.Int64)
+		w.start = int64(uint64(lo.Int64) + rand.Uint64N(span))
+		w.cur = w.start
+	}
+	return nil
+}
+
+func randomUUID() string {
+	h := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// nextWindow makes sure that there is a window at hand. It returns false when
+// there is nothing to look at now.
+func (s *store) nextWindow(ctx context.Context, now time.Time) (bool, error) {
+	w := &s.walker
+	for w.end == nil {
+		end, err := s.windowEnd(ctx)
+		if err != nil {
+			return false, err
+		}
+		if end != nil {
+			w.end = end
+			if !w.wrapped {
+				w.top = end
+			}
+			break
+		}
+		if s.relap.CompareAndSwap(true, false) {
+			w.skipped = true
+		}
+		more := w.lapOver(now, s.keyKind)
+		s.publish()
+		if !more {
+			return false, nil
+		}
+	}
+	w.leaveTrail(now)
+	return true, nil
+}
+
+// publish tells the patrol how far every fresh row was seen. Only keys that grow
+// can be compared with it.
+func (s *store) publish() {
+	w := &s.walker
+	if !w.resting || w.skipped || w.top == nil || (s.keyKind != dialect.KeyInt && s.keyKind != dialect.KeyUint) {
+		s.passed.Store(nil)
+		return
+	}
+	top := w.top
+	s.passed.Store(&top)
+}
+
+func (s *store) windowEnd(ctx context.Context) (sendonce.Key, error) {
+	w, args, which := &s.walker, dialect.Args{}, 0
+	if w.cur != nil {
+		args["from"] = w.cur
+		which |= 1
+	}
+	if w.wrapped {
+		args["to"] = w.start
+		which |= 2
+	}
+	var end sendonce.Key
+	err := s.query(ctx, s.db, "find the next window", w.windows[which], args, func(rows *sql.Rows) error {
+		var err error
+		end, err = scanMaybeKey(rows, s.keyKind)
+		return err
+	})
+	return end, err
+}
+
+func scanMaybeKey(rows *sql.Rows, k dialect.KeyKind) (sendonce.Key, error) {
+	switch k {
+	case dialect.KeyInt:
+		var v *int64
+		if err := rows.Scan(&v); err != nil || v == nil {
+			return nil, err
+		}
+		return *v, nil
+	case dialect.KeyUint:
+		var v *uint64
+		if err := rows.Scan(&v); err != nil || v == nil {
+			return nil, err
+		}
+		return *v, nil
+	}
+	var v *string
+	if err := rows.Scan(&v); err != nil || v == nil {
+		return nil, err
+	}
+	return *v, nil
+}
+
+// lapOver decides where to go at the end of the rows. It returns false when
+// there is nowhere to go for now.
+func (w *walker) lapOver(now time.Time, kind dialect.KeyKind) bool {
+	switch {
+	case !w.resting && !w.wrapped && w.start != nil: // from the first row to where we began
+		w.wrapped, w.cur = true, nil
+		return true
+	case !w.resting: // once around: stay at the end
+		w.resting, w.wrapped, w.start = true, false, nil
+		w.cur = w.top
+		w.rest = now.Add(max(restMin, restPerWork*w.worked))
+		w.worked = 0
+		return w.top != nil
+	case now.Before(w.rest):
+		return false
+	}
+	grows := kind == dialect.KeyInt || kind == dialect.KeyUint
+	if w.skipped || !grows {
+		w.newLap()
+		return true
+	}
+	w.cur = w.minuteAgo(now)
+	w.rest = now.Add(max(restMin, restPerWork*w.worked))
+	w.worked = 0
+	return true
+}
+
+// newLap starts again at the first row.
+func (w *walker) newLap() {
+	w.cur, w.end, w.start = nil, nil, nil
+	w.wrapped, w.resting, w.skipped = false, false, false
+	w.worked = 0
+}
+
+// passed moves the cursor to the end of the window.
+func (w *walker) passed() { w.cur, w.end = w.end, nil }
+
+func (w *walker) leaveTrail(now time.Time) {
+	if w.wrapped || w.cur == nil {
+		return
+	}
+	if n := len(w.trail); n > 0 && now.Sub(w.trail[n-1].at) < trailEvery {
+		return
+	}
+	w.trail = append(w.trail, trailMark{now, w.cur})
+	for len(w.trail) > 1 && now.Sub(w.trail[1].at) > lookBack {
+		w.trail = w.trail[1:]
+	}
+}
+
+func (w *walker) minuteAgo(now time.Time) sendonce.Key {
+	if len(w.trail) == 0 || now.Sub(w.trail[0].at) < lookBack {
+		return nil // we have not been here for a minute: look at all
+	}
+	return w.trail[0].key
+}
+
+// jump moves the cursor past rows that others are taking at this moment.
+func (s *store) jump(ctx context.Context, limit int) error {
+	w := &s.walker
+	w.skipped = true
+	which := 0
+	args := dialect.Args{"to": w.end, "skip": int64(min(limit+rand.IntN(8*limit), windowRows))}
+	if w.cur != nil {
+		which, args["from"] = 1, w.cur
+	}
+	var next sendonce.Key
+	err := s.query(ctx, s.db, "pass over rows", w.after[which], args, func(rows *sql.Rows) (err error) {
+		next, err = scanMaybeKey(rows, s.keyKind)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case next == nil:
+		w.passed()
+	default:
+		w.cur = next
+	}
+	return nil
+}

@@ -1,0 +1,11 @@
+module github.com/sendonce/sendonce
+
+go 1.25.0
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/jmoiron/sqlx v1.4.0 // indirect
+	github.com/redis/go-redis/v9 v9.17.3 // indirect
+	github.com/stretchr/testify v1.11.1 // indirect
+)

@@ -1,0 +1,229 @@
+// Package dialect knows how the databases differ: quoting, clocks, lists of
+// keys, error codes and catalogues. Each database has one file here, and no
+// other file of the library names one in its SQL. The statements themselves are
+// written once, in package claim, from the expressions that a Dialect gives.
+package dialect
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// KeyKind is how a key column's values are held in Go.
+type KeyKind uint8
+
+// The kinds of keys. A column of any other type cannot be a key.
+const (
+	KeyInt  KeyKind = iota + 1 // int64
+	KeyUint                    // uint64
+	KeyText                    // string
+	KeyUUID                    // string; the database has a type of its own for it
+)
+
+// Caps are the differences that change the shape of a statement.
+type Caps struct {
+	// WriteCTE: one statement can update rows, insert the claim and return both.
+	WriteCTE bool
+	// UpdateReturning: an UPDATE can return the rows it wrote.
+	UpdateReturning bool
+	// OneWriter: writers take turns anyway, so claims never collide.
+	OneWriter bool
+	// SkipLocked: SELECT ... FOR UPDATE SKIP LOCKED exists.
+	SkipLocked bool
+}
+
+// Dialect is one database.
+type Dialect interface {
+	Name() string
+	Caps() Caps
+
+	// Quote quotes one identifier; Text a string literal.
+	Quote(ident string) string
+	Text(s string) string
+
+	// Now is the database's clock, as a value for a column of the given type
+	// ("" for the claims table's own): always in one zone.
+	Now(columnType string) string
+	// NowPlus is Now plus the argument :name, in microseconds.
+	NowPlus(columnType, micros string) string
+	// Micros turns such a column into microseconds since 1970, and FromMicros
+	// an argument in microseconds into a value for it.
+	Micros(column string) string
+	FromMicros(columnType, micros string) string
+
+	// KeysIn is true for rows whose column is in the argument :keys, PairsIn for
+	// those whose key and token stand together in :keys and :tokens.
+	KeysIn(column string, k KeyKind) string
+	TokensIn(column string) string
+	PairsIn(key, token string, k KeyKind) string
+	// Key turns an argument into a value comparable with a key column, Int one
+	// into a 64-bit integer and Str one into a text: a prepared statement has
+	// to know.
+	Key(arg string, k KeyKind) string
+	Int(arg string) string
+	Str(arg string) string
+	// KeyList aggregates a column into the JSON array that the claims table
+	// holds. Only with WriteCTE.
+	KeyList(column string) string
+
+	// Compile makes a statement from a text with named arguments.
+	Compile(text string) *Stmt
+
+	// Begin starts a transaction fit for a claim: at READ COMMITTED, or with the
+	// write lock already taken.
+	Begin(ctx context.Context, db *sql.DB) (Tx, error)
+
+	// Classify says what an error means.
+	Classify(err error) Class
+
+	// Inspect reads the catalogue.
+	Inspect(ctx context.Context, db *sql.DB, schema, table string) (*Live, error)
+
+	// DDL writes definitions.
+	DDL() DDL
+}
+
+// DDL holds the parts of definitions that differ.
+type DDL struct {
+	Int, SmallInt, BigInt, Time, Bool, LongText string
+	Varchar                                     func(n int) string
+	// DueIndex is the index that finds rows which come back.
+	DueIndex func(name, table, column string) string
+	// IfNotExists: ADD COLUMN and CREATE INDEX know it.
+	ClaimsSuffix string
+}
+
+// Querier is what a statement runs on.
+type Querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Tx is a short transaction. Rollback after Commit does nothing.
+type Tx interface {
+	Querier
+	Commit(ctx context.Context) error
+	Rollback()
+}
+
+// Class is what an error means.
+type Class uint8
+
+// The classes.
+const (
+	Other     Class = iota
+	Transient       // the same call is expected to succeed when repeated
+	Fatal           // no repeat helps until somebody changes something
+	BadData         // a value does not fit its column
+)
+
+// Error carries the class of a database's error to the loop.
+type Error struct {
+	Class Class
+	Err   error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Transient tells sendonce.IsTransient.
+func (e *Error) Transient() bool { return e.Class == Transient }
+
+// Fatal tells sendonce.IsFatal.
+func (e *Error) Fatal() bool { return e.Class == Fatal }
+
+// Wrap gives err what the call was, and its class.
+func Wrap(d Dialect, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Class: d.Classify(err), Err: fmt.Errorf("sendonce: %s: %w", what, err)}
+}
+
+// Column is one column of the live table.
+type Column struct {
+	Name     string
+	Type     string // as the database prints it
+	Kind     Kind
+	Nullable bool
+	Default  bool // it has a default, so that inserts need not name it
+	MaxChars int  // of text; 0: no limit
+}
+
+// Kind is a coarse type.
+type Kind uint8
+
+// The coarse types.
+const (
+	KindOther Kind = iota
+	KindInt
+	KindUint
+	KindText
+	KindUUID
+	KindBool
+	KindTime
+)
+
+func (k Kind) String() string {
+	return [...]string{"another type", "an integer", "an unsigned integer", "text", "a UUID", "a boolean", "a time"}[k]
+}
+
+// Live is what the catalogue says of a table.
+type Live struct {
+	Exists   bool
+	Similar  []string // names that differ in case only
+	Columns  []Column
+	Unique   map[string]bool // columns that are unique by themselves
+	Leading  map[string]bool // columns that lead an index
+	ReadOnly string          // why nothing can be written; "" if it can
+	Version  string
+}
+
+// Column finds a column by its exact name.
+func (l *Live) Column(name string) (Column, bool) {
+	for _, c := range l.Columns {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Column{}, false
+}
+
+// LikeColumn finds one whose name differs in case only.
+func (l *Live) LikeColumn(name string) string {
+	for _, c := range l.Columns {
+		if strings.EqualFold(c.Name, name) {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// Qualified quotes a name that may have a schema.
+func Qualified(d Dialect, schema, name string) string {
+	if schema == "" {
+		return d.Quote(name)
+	}
+	return d.Quote(schema) + "." + d.Quote(name)
+}
+
+type sqlTx struct{ *sql.Tx }
+
+func (t sqlTx) Commit(context.Context) error { return t.Tx.Commit() }
+func (t sqlTx) Rollback()                    { _ = t.Tx.Rollback() }
+
+func beginReadCommitted(ctx context.Context, db *sql.DB) (Tx, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, err
+	}
+	return sqlTx{tx}, nil
+}
+
+func isNetwork(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) || errors.Is(err, context.Canceled)
+}

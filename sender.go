@@ -1,0 +1,116 @@
+package sendonce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Sender sends. Send is called from up to Config.Concurrency goroutines at
+// once. It gets one item, or up to Config.GroupSize of them, and owns the slice
+// until it returns. ctx ends at SendTimeout, before the lease could end (its
+// cause is then ErrLost) and when a stopping Dispatcher runs out of patience
+// (ErrStopping): a Sender that ignores it keeps its slot, and its rows are not
+// handed out meanwhile.
+//
+// A nil error means that all items were sent. An ItemErrors answers each item by
+// itself. Any other error is the answer for all of them. Wrap an error with
+// Permanent, RetryAfter, Skip, NotSent or Ambiguous to say more; what an untyped
+// error means depends on Config.Delivery. A panic costs its items, not the
+// process.
+type Sender[T any] interface {
+	Send(ctx context.Context, items []Item[T]) error
+}
+
+// SenderFunc is a Sender of one item at a time. Given several, it sends them in
+// order and answers each by itself.
+type SenderFunc[T any] func(ctx context.Context, item Item[T]) error
+
+// Send calls f for each item. It stops at the end of ctx: the items left are
+// answered as NotSent.
+func (f SenderFunc[T]) Send(ctx context.Context, items []Item[T]) error {
+	if len(items) == 1 {
+		return f(ctx, items[0])
+	}
+	errs := make(ItemErrors, len(items))
+	for i, item := range items {
+		if ctx.Err() != nil {
+			errs[i] = NotSent(context.Cause(ctx))
+			continue
+		}
+		errs[i] = f(ctx, item)
+	}
+	return errs
+}
+
+// BatchSenderFunc is a Sender of up to Config.GroupSize items in one call.
+type BatchSenderFunc[T any] func(ctx context.Context, items []Item[T]) error
+
+// Send calls f.
+func (f BatchSenderFunc[T]) Send(ctx context.Context, items []Item[T]) error { return f(ctx, items) }
+
+// ItemErrors answers each item of a Send by itself, by position: nil for one
+// that was sent. Items beyond its end have no answer: they count as Ambiguous.
+type ItemErrors []error
+
+// Error names the first failure and the number of them.
+func (e ItemErrors) Error() string {
+	n, first := 0, error(nil)
+	for _, err := range e {
+		if err == nil {
+			continue
+		}
+		if n++; first == nil {
+			first = err
+		}
+	}
+	return fmt.Sprintf("sendonce: %d of %d items failed, the first: %v", n, len(e), first)
+}
+
+// verdict is an error with what it means for the row.
+type verdict struct {
+	kind  verdictKind
+	after time.Duration
+	err   error
+}
+
+type verdictKind uint8
+
+const (
+	untyped verdictKind = iota
+	permanent
+	retryAfter
+	skip
+	notSent
+	ambiguous
+)
+
+func (v *verdict) Error() string { return v.err.Error() }
+func (v *verdict) Unwrap() error { return v.err }
+
+func newVerdict(kind verdictKind, after time.Duration, err error) error {
+	if err == nil {
+		err = errors.New("no reason given")
+	}
+	return &verdict{kind: kind, after: after, err: err}
+}
+
+// Permanent says that no retry can help: the row becomes dead.
+func Permanent(err error) error { return newVerdict(permanent, 0, err) }
+
+// RetryAfter says that the provider refused for now and named a delay. Nothing
+// was sent. It is not charged as an attempt.
+func RetryAfter(d time.Duration, err error) error { return newVerdict(retryAfter, max(d, 0), err) }
+
+// Skip says that the row is not to be sent: it becomes skipped.
+func Skip(reason string) error { return newVerdict(skip, 0, errors.New(reason)) }
+
+// NotSent says that nothing reached the provider, so that a retry is safe under
+// any Delivery.
+func NotSent(err error) error { return newVerdict(notSent, 0, err) }
+
+// Ambiguous says that the message may or may not have been accepted (written,
+// and no answer came). It is retried with the same idempotency key under
+// AtLeastOnce; under AtMostOnce the row becomes unknown.
+func Ambiguous(err error) error { return newVerdict(ambiguous, 0, err) }
