@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -212,11 +213,14 @@ func TestSweptAfterAKill(t *testing.T) {
 	_ = c.Wait()
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), servers.DirPrefix+strconv.Itoa(c.Process.Pid)+"-*"))
 	require.Len(t, dirs, 1)
+	left := servers.WorkingIn(dirs[0])
+	require.NotEmpty(t, left, "stopped processes don't notice that their parent died")
 	next := child(t, "TestNothing")
 	out, err := next.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	gone(t, c.Process.Pid, addresses, 5*time.Second)
 	assert.NoDirExists(t, dirs[0])
+	require.Eventually(t, func() bool { return !slices.ContainsFunc(left, servers.Alive) }, 5*time.Second, 10*time.Millisecond)
 }
 
 func TestMissing(t *testing.T) {

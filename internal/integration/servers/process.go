@@ -26,7 +26,7 @@ var forks = sync.OnceValue(func() chan<- func() {
 })
 
 func forker(c <-chan func()) {
-	_ = runtime.NumCPU()
+	runtime.LockOSThread()
 	for f := range c {
 		f()
 	}
