@@ -31,7 +31,11 @@ func (e *CheckError) Error() string {
 	for i, p := range e.Problems {
 		parts[i] = p.What + ": " + p.Cure
 	}
-	return fmt.Sprintf("sendonce: table %s cannot be used: %s", e.Table, strings.Join(parts, "; "))
+	more := ""
+	if len(parts) > 1 {
+		more = " (claim.Migrate makes what can be added)"
+	}
+	return fmt.Sprintf("sendonce: table %s cannot be used: %s%s", e.Table, strings.Join(parts, "; "), more)
 }
 
 // Fatal tells sendonce.IsFatal that no repeat helps.

@@ -7,8 +7,8 @@ package dialect
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -81,6 +81,10 @@ type Dialect interface {
 
 	// Inspect reads the catalogue.
 	Inspect(ctx context.Context, db *sql.DB, schema, table string) (*Live, error)
+
+	// SkipLockedSince returns the version that SKIP LOCKED needs if a server of
+	// the given version is older, else "".
+	SkipLockedSince(version string) string
 
 	// DDL writes definitions.
 	DDL() DDL
@@ -210,6 +214,13 @@ func Qualified(d Dialect, schema, name string) string {
 	return d.Quote(schema) + "." + d.Quote(name)
 }
 
+// older compares versions by their first numbers: "10.11.6-MariaDB".
+func older(version string, major, minor, patch int) bool {
+	var v [3]int
+	_, _ = fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]) // what is not there counts as 0
+	return slices.Compare(v[:], []int{major, minor, patch}) < 0
+}
+
 type sqlTx struct{ *sql.Tx }
 
 func (t sqlTx) Commit(context.Context) error { return t.Tx.Commit() }
@@ -221,9 +232,4 @@ func beginReadCommitted(ctx context.Context, db *sql.DB) (Tx, error) {
 		return nil, err
 	}
 	return sqlTx{tx}, nil
-}
-
-func isNetwork(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) || errors.Is(err, context.Canceled)
 }

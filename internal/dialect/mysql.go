@@ -47,6 +47,17 @@ func (mysql) Int(arg string) string            { return arg }
 func (mysql) Str(arg string) string            { return arg }
 func (mysql) KeyList(string) string            { panic("sendonce: no statement of MySQL's lists keys") }
 
+func (mysql) SkipLockedSince(version string) string {
+	if strings.Contains(version, "MariaDB") {
+		if older(strings.TrimPrefix(version, "5.5.5-"), 10, 6, 0) {
+			return "MariaDB 10.6"
+		}
+	} else if older(version, 8, 0, 1) {
+		return "MySQL 8.0.1"
+	}
+	return ""
+}
+
 func (d mysql) Compile(text string) *Stmt { return literal(text, d) }
 
 func (d mysql) keys(ks Keys) any {

@@ -84,6 +84,13 @@ func (postgres) Str(arg string) string { return arg + "::text" }
 
 func (postgres) KeyList(column string) string { return "json_agg(" + column + ")::text" }
 
+func (postgres) SkipLockedSince(version string) string {
+	if older(version, 9, 5, 0) {
+		return "PostgreSQL 9.5"
+	}
+	return ""
+}
+
 func (d postgres) Compile(text string) *Stmt { return numbered(text, d) }
 
 func (postgres) keys(ks Keys) any {

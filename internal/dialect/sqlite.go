@@ -54,6 +54,10 @@ func (sqlite) Int(arg string) string            { return arg }
 func (sqlite) Str(arg string) string            { return arg }
 func (sqlite) KeyList(string) string            { panic("sendonce: no statement of SQLite's lists keys") }
 
+func (sqlite) SkipLockedSince(version string) string {
+	return "another database than SQLite " + version
+}
+
 func (d sqlite) Compile(text string) *Stmt { return positional(text, d) }
 
 func (sqlite) keys(ks Keys) any { return JSONKeys(ks) }
