@@ -35,7 +35,7 @@ func newPatrolSQL(n *names) patrolSQL {
 	d, c := n.d, n.d.Compile
 	p := patrolSQL{
 		hasClaim: c("SELECT 1 FROM " + n.claims + " WHERE token = " + d.Int(":token")),
-		makeDue:  c(n.update(n.next+" = "+d.Now(n.nextType), n.keysIn(), n.is(pending), n.next+" IS NULL")),
+		makeDue:  c(n.update(n.next+" = "+d.Now(n.nextType), n.keysIn(), n.is(pending), n.d.IsNull(n.next))),
 	}
 	most := strconv.Itoa(patrolFinds)
 	for i, lower := range []string{"", n.key + " > " + d.Key(":from", n.keyKind) + " AND "} {

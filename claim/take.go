@@ -34,7 +34,7 @@ func (n *names) guard(k pickKind) string {
 	isDue := n.next + " <= " + n.d.Now(n.nextType)
 	switch k {
 	case freshRows:
-		return n.is(pending) + " AND " + n.next + " IS NULL" + n.where
+		return n.is(pending) + " AND " + n.d.IsNull(n.next) + n.where
 	case orderedRows:
 		return n.is(pending) + " AND " + n.token + " = 0 AND (" + n.next + " IS NULL OR " + isDue + ")" + n.where
 	case returningRows:

@@ -54,6 +54,10 @@ type Dialect interface {
 	Micros(column string) string
 	FromMicros(columnType, micros string) string
 
+	// IsNull asks for NULL in a way that no index can answer: fresh rows are
+	// found by their key, and nearly all of a table is NULL there.
+	IsNull(column string) string
+
 	// KeysIn is true for rows whose column is in the argument :keys, PairsIn for
 	// those whose key and token stand together in :keys and :tokens.
 	KeysIn(column string, k KeyKind) string

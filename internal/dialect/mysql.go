@@ -47,6 +47,8 @@ func (mysql) Int(arg string) string            { return arg }
 func (mysql) Str(arg string) string            { return arg }
 func (mysql) KeyList(string) string            { panic("sendonce: no statement of MySQL's lists keys") }
 
+func (mysql) IsNull(column string) string { return "(" + column + " IS NULL) IS TRUE" }
+
 func (mysql) SkipLockedSince(version string) string {
 	if strings.Contains(version, "MariaDB") {
 		if older(strings.TrimPrefix(version, "5.5.5-"), 10, 6, 0) {

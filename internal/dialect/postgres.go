@@ -84,6 +84,9 @@ func (postgres) Str(arg string) string { return arg + "::text" }
 
 func (postgres) KeyList(column string) string { return "json_agg(" + column + ")::text" }
 
+// IsNull is plain: the index has no NULLs in it.
+func (postgres) IsNull(column string) string { return column + " IS NULL" }
+
 func (postgres) SkipLockedSince(version string) string {
 	if older(version, 9, 5, 0) {
 		return "PostgreSQL 9.5"

@@ -54,6 +54,8 @@ func (sqlite) Int(arg string) string            { return arg }
 func (sqlite) Str(arg string) string            { return arg }
 func (sqlite) KeyList(string) string            { panic("sendonce: no statement of SQLite's lists keys") }
 
+func (sqlite) IsNull(column string) string { return "+" + column + " IS NULL" }
+
 func (sqlite) SkipLockedSince(version string) string {
 	return "another database than SQLite " + version
 }
