@@ -1,0 +1,24 @@
+.PHONY: help test test-short test-docker lint soak full docker-image
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
+
+test: ## all tests of all modules, with -race and real servers; installs what is missing (root)
+	@scripts/test full
+
+test-short: ## the tests that need no server, under a minute
+	@scripts/test short
+
+test-docker: ## servers in containers: at least one test per database
+	@scripts/test-docker
+
+lint: ## gofumpt, vet, staticcheck, sizes, comments
+	@scripts/lint
+
+soak: ## long seeded programmes of faults
+	@scripts/test soak
+
+full: lint test test-docker soak ## everything that a merge needs
+
+docker-image: ## a local image with the three servers, from the distribution's packages (root)
+	@scripts/docker-image.sh
