@@ -2,6 +2,7 @@ package claim
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -146,7 +147,7 @@ type names struct {
 	byText             map[string]state
 	textStates         bool
 	where              string // " AND (...)" or ""
-	args               []any
+	args               dialect.Args
 	order              string
 	deleteDone         bool
 
@@ -322,21 +323,32 @@ func (n *names) readWhere(t Table) error {
 		}
 		return nil
 	}
-	text, count := dialect.Condition(t.Where, n.d == dialect.MySQL)
-	if count != len(t.Args) {
-		return fmt.Errorf("sendonce: Table.Where has %d question marks and Table.Args %d values: %s", count, len(t.Args), t.Where)
+	args := dialect.Args{}
+	cond, err := n.condition(t.Where, t.Args, args)
+	if err != nil {
+		return fmt.Errorf("Table.Where: %w", err)
+	}
+	n.where, n.args = " AND "+cond, args
+	return nil
+}
+
+// condition makes a user's condition fit to stand in a statement, and puts its
+// values among the arguments, behind those of the table's own condition.
+func (n *names) condition(where string, values []any, args dialect.Args) (string, error) {
+	text, count := dialect.Condition(where, n.d == dialect.MySQL, len(n.args))
+	if count != len(values) {
+		return "", fmt.Errorf("sendonce: a condition has %d question marks and %d arguments: %s", count, len(values), where)
+	}
+	for i, v := range values {
+		args[dialect.UserArg(len(n.args)+i)] = v
 	}
 	// The line break ends a comment at the condition's end.
-	n.where = " AND (" + text + "\n)"
-	n.args = t.Args
-	return nil
+	return "(" + text + "\n)", nil
 }
 
 // bind gives the arguments of a statement, the user's own among them.
 func (n *names) bind(a dialect.Args) dialect.Args {
-	for i, v := range n.args {
-		a[dialect.UserArg(i)] = v
-	}
+	maps.Copy(a, n.args)
 	return a
 }
 

@@ -173,9 +173,9 @@ func endOfQuote(text string, i int, backslash bool) int {
 	return len(text)
 }
 
-// Condition turns the "?" of a user's condition into named arguments and counts
-// them.
-func Condition(cond string, backslash bool) (text string, n int) {
+// Condition turns the "?" of a user's condition into named arguments, the first
+// of which has the given number, and counts them.
+func Condition(cond string, backslash bool, first int) (text string, n int) {
 	var b strings.Builder
 	for i := 0; i < len(cond); {
 		switch c := cond[i]; {
@@ -187,7 +187,7 @@ func Condition(cond string, backslash bool) (text string, n int) {
 			b.WriteByte('?')
 			i += 2
 		case c == '?':
-			b.WriteString(":" + UserArg(n))
+			b.WriteString(":" + UserArg(first+n))
 			n++
 			i++
 		default:
