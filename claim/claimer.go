@@ -115,11 +115,11 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 	limit := roundLimit(req.Limit)
 	collided := 0
 	for range windowsPerClaim {
+		before := time.Now()
 		ok, err := c.nextWindow(ctx, now)
 		if err != nil || !ok {
 			return sendonce.Batch[T]{}, err
 		}
-		before := time.Now()
 		p := pick{kind: freshRows, lower: w.cur != nil, limit: limit}
 		b, err := c.takeBatch(ctx, req, p, dialect.Args{"from": w.cur, "to": w.end}, false)
 		if err != nil {
@@ -218,7 +218,7 @@ func (c *claimer[T]) claimOrdered(ctx context.Context, req sendonce.ClaimRequest
 // token is kept, and looked up before the next claim.
 func (c *claimer[T]) takeBatch(ctx context.Context, req sendonce.ClaimRequest, p pick, a dialect.Args, alone bool) (sendonce.Batch[T], error) {
 	b := sendonce.Batch[T]{Token: newToken(), Alone: alone}
-	a["token"], a["source"], a["owner"] = b.Token, c.source, req.Owner
+	a["token"], a["source"], a["owner"] = b.Token, c.source, cut(req.Owner, ownerChars)
 	a["mode"], a["lease"], a["alone"] = int64(req.Delivery), req.Lease.Milliseconds(), int64(0)
 	a["last"] = lastBefore(req.MaxAttempts)
 	if alone {

@@ -19,6 +19,13 @@ const (
 
 	// lowMarkReset is how often it goes back to the start.
 	lowMarkReset = time.Minute
+
+	// lowest is the year 1000, in microseconds: the first that all databases
+	// have. Rows scheduled for "long ago" are due.
+	lowest = -30_610_224_000_000_000
+
+	// ownerChars is what the claims table has room for.
+	ownerChars = 250
 )
 
 // dueSQL finds rows that come back, and looks claims up.
@@ -112,7 +119,7 @@ func keysOf(cs []candidate) dialect.Keys {
 // attempt (docs/semantics.md, section 7).
 func (c *claimer[T]) claimDue(ctx context.Context, req sendonce.ClaimRequest, now time.Time) (sendonce.Batch[T], error) {
 	if !now.Before(c.lowReset) {
-		c.lowMark, c.lowReset = 0, now.Add(lowMarkReset)
+		c.lowMark, c.lowReset = lowest, now.Add(lowMarkReset)
 	}
 	limit := roundLimit(req.Limit)
 	// More than asked for, so that several workers don't all want the same.

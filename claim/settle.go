@@ -253,10 +253,18 @@ func (s *store) bindOpinion(g settleGroup, reason bool) (*dialect.Stmt, dialect.
 
 // fit cuts a reason to the column.
 func (s *store) fit(reason string) string {
-	if s.maxReason == 0 || utf8.RuneCountInString(reason) <= s.maxReason {
+	if s.maxReason == 0 {
 		return reason
 	}
-	return string([]rune(reason)[:s.maxReason])
+	return cut(reason, s.maxReason)
+}
+
+// cut keeps the first characters of a text.
+func cut(text string, chars int) string {
+	if len(text) <= chars || utf8.RuneCountInString(text) <= chars {
+		return text
+	}
+	return string([]rune(text)[:chars])
 }
 
 // standing is how a row stands now.
