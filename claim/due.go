@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"database/sql"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -20,9 +21,8 @@ const (
 	// lowMarkReset is how often it goes back to the start.
 	lowMarkReset = time.Minute
 
-	// lowest is the year 1000, in microseconds: the first that all databases
-	// have. Rows scheduled for "long ago" are due.
-	lowest = -30_610_224_000_000_000
+	// lowest is no low mark: what was scheduled for the year 1 is due as well.
+	lowest = math.MinInt64
 
 	// ownerChars is what the claims table has room for.
 	ownerChars = 250
@@ -63,14 +63,17 @@ func (s *dueSQL) compile(text string) *dialect.Stmt {
 
 // returning lists rows that are due, the longest due first. With a user's order,
 // only those of vanished workers: the others are found by that order.
-func (s *dueSQL) returning(limit int) *dialect.Stmt {
+func (s *dueSQL) returning(limit int, low int64) *dialect.Stmt {
 	n := s.n
-	only := ""
+	only, lower := "", ""
+	if low != lowest {
+		lower = n.next + " >= " + n.d.FromMicros(n.nextType, ":low") + " AND "
+	}
 	if n.order != "" {
 		only = " AND " + n.token + " <> 0"
 	}
 	return s.compile("SELECT " + n.key + ", " + n.token + ", " + n.attempts + ", " + n.d.Micros(n.next) + " FROM " + n.quoted +
-		" WHERE " + n.next + " >= " + n.d.FromMicros(n.nextType, ":low") + " AND " + n.next + " <= " + n.d.Now(n.nextType) +
+		" WHERE " + lower + n.next + " <= " + n.d.Now(n.nextType) +
 		" AND " + n.is(pending) + only + n.where + " ORDER BY " + n.next + " LIMIT " + strconv.Itoa(limit))
 }
 
@@ -123,7 +126,7 @@ func (c *claimer[T]) claimDue(ctx context.Context, req sendonce.ClaimRequest, no
 	}
 	limit := roundLimit(req.Limit)
 	// More than asked for, so that several workers don't all want the same.
-	cands, err := c.candidates(ctx, c.due.returning(4*limit), dialect.Args{"low": c.lowMark})
+	cands, err := c.candidates(ctx, c.due.returning(4*limit, c.lowMark), dialect.Args{"low": c.lowMark})
 	if err != nil {
 		return sendonce.Batch[T]{}, err
 	}
