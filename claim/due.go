@@ -136,7 +136,9 @@ func (c *claimer[T]) claimDue(ctx context.Context, req sendonce.ClaimRequest, no
 	if len(cands) == 0 {
 		return sendonce.Batch[T]{}, nil
 	}
-	c.lowMark = max(c.lowMark, cands[0].due-lowMarkSlack.Microseconds())
+	if mark := cands[0].due - lowMarkSlack.Microseconds(); mark > 0 { // not all databases can count back before 1970
+		c.lowMark = max(c.lowMark, mark)
+	}
 	kind, chosen := c.choose(cands, req)
 	alone := kind == lastTryRows
 	b, err := c.takeBatch(ctx, req, pick{kind: kind}, dialect.Args{"keys": keysOf(chosen)}, alone)
