@@ -54,7 +54,7 @@ type kind struct {
 	probe func(ctx context.Context, dsn string) (addr, version string, err error)
 }
 
-func kinds() []*kind { return []*kind{postgresKind, mariaKind, redisKind} }
+func kinds() []*kind { return []*kind{postgresKind, mariaKind, redisKind, bouncerKind} }
 
 // server is one running server, shared or a test's own.
 type server struct {

@@ -54,7 +54,7 @@ func requiredNames() []string {
 func checkEnvironment() error {
 	for _, name := range requiredNames() {
 		if !slices.ContainsFunc(kinds(), func(k *kind) bool { return k.name == name }) {
-			return fmt.Errorf("servers: SENDONCE_TEST_REQUIRE names %q; known are postgres, mariadb, redis", name)
+			return fmt.Errorf("servers: SENDONCE_TEST_REQUIRE names %q; known are postgres, mariadb, redis, pgbouncer", name)
 		}
 	}
 	switch v := os.Getenv("SENDONCE_TEST_VIA"); v {

@@ -149,6 +149,9 @@ func (c Control) Start(t testing.TB) {
 	c.must(t, "start", c.server.start(ctx))
 }
 
+// Server is the product and version of the server under control.
+func (c Control) Server() string { return c.server.version }
+
 // Log returns the end of the server's log.
 func (c Control) Log() string { return c.server.run.log() }
 
