@@ -128,6 +128,7 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 		if len(b.Items) > 0 {
 			slices.SortFunc(b.Items, func(x, y sendonce.Item[T]) int { return compareKeys(x.Key, y.Key) })
 			b.More = len(b.Items) < req.Limit
+			w.found(limit)
 			// If the cursor can't be moved it stays, and the next claim walks
 			// over these rows again: the rows are ours all the same.
 			_ = c.advance(ctx, b.Items)

@@ -74,7 +74,7 @@ func (s *dueSQL) returning(limit int, low int64) *dialect.Stmt {
 	}
 	return s.compile("SELECT " + n.key + ", " + n.token + ", " + n.attempts + ", " + n.d.Micros(n.next) + " FROM " + n.quoted +
 		" WHERE " + lower + n.next + " <= " + n.d.Now(n.nextType) +
-		" AND " + n.is(pending) + only + n.where + " ORDER BY " + n.next + " LIMIT " + strconv.Itoa(limit))
+		" AND " + n.d.Is(n.status, n.lit[pending], n.keyKind) + only + n.where + " ORDER BY " + n.next + " LIMIT " + strconv.Itoa(limit))
 }
 
 func (s *dueSQL) ordered(limit int) *dialect.Stmt {

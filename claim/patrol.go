@@ -25,7 +25,8 @@ const (
 
 // patrolSQL finds what cursors, indexes and the claims table have missed.
 type patrolSQL struct {
-	orphans  [2]*dialect.Stmt // claimed, and no such claim; by whether there is a lower bound
+	windows  [2]*dialect.Stmt // by whether there is a lower bound, like those below
+	orphans  [2]*dialect.Stmt // claimed, and no such claim
 	behind   [2]*dialect.Stmt // fresh rows behind the cursor
 	hasClaim *dialect.Stmt
 	makeDue  *dialect.Stmt
@@ -40,6 +41,7 @@ func newPatrolSQL(n *names) patrolSQL {
 	most := strconv.Itoa(patrolFinds)
 	for i, lower := range []string{"", n.key + " > " + d.Key(":from", n.keyKind) + " AND "} {
 		window := "FROM " + n.quoted + " WHERE " + lower + n.key + " <= " + d.Key(":to", n.keyKind) + " AND "
+		p.windows[i] = c(n.window(windowForm{lower: i == 1, rows: windowRows}))
 		p.orphans[i] = c("SELECT " + n.key + ", " + n.token + ", " + n.status + " " + window + n.in(claimed, sending) +
 			" AND " + n.token + " NOT IN (SELECT token FROM " + n.claims + ") ORDER BY " + n.key + " LIMIT " + most)
 		p.behind[i] = c("SELECT " + n.key + " " + window + n.guard(freshRows) + " ORDER BY " + n.key + " LIMIT " + most)
@@ -96,7 +98,7 @@ func (s *store) patrolWindow(ctx context.Context, req sendonce.ReapRequest, out 
 		args["from"], which = p.at, 1
 	}
 	var end sendonce.Key
-	err := s.query(ctx, s.db, "patrol the rows", s.walker.windows[which], args, func(rows *sql.Rows) (err error) {
+	err := s.query(ctx, s.db, "patrol the rows", s.patrol.windows[which], args, func(rows *sql.Rows) (err error) {
 		end, err = scanMaybeKey(rows, s.keyKind)
 		return err
 	})

@@ -32,17 +32,18 @@ const (
 // whatever was true when it was picked.
 func (n *names) guard(k pickKind) string {
 	isDue := n.next + " <= " + n.d.Now(n.nextType)
+	waiting := n.d.Is(n.status, n.lit[pending], n.keyKind)
 	switch k {
 	case freshRows:
-		return n.is(pending) + " AND " + n.d.IsNull(n.next) + n.where
+		return waiting + " AND " + n.d.IsNull(n.next) + n.where
 	case orderedRows:
-		return n.is(pending) + " AND " + n.token + " = 0 AND (" + n.next + " IS NULL OR " + isDue + ")" + n.where
+		return waiting + " AND " + n.token + " = 0 AND (" + n.next + " IS NULL OR " + isDue + ")" + n.where
 	case returningRows:
-		return n.is(pending) + " AND " + n.token + " = 0 AND " + isDue + n.where
+		return waiting + " AND " + n.token + " = 0 AND " + isDue + n.where
 	case suspectRows:
-		return n.is(pending) + " AND " + n.token + " <> 0 AND " + isDue + " AND " + n.attempts + " < " + n.d.Int(":last") + n.where
+		return waiting + " AND " + n.token + " <> 0 AND " + isDue + " AND " + n.attempts + " < " + n.d.Int(":last") + n.where
 	default:
-		return n.is(pending) + " AND " + n.token + " <> 0 AND " + isDue + " AND " + n.attempts + " >= " + n.d.Int(":last") + n.where
+		return waiting + " AND " + n.token + " <> 0 AND " + isDue + " AND " + n.attempts + " >= " + n.d.Int(":last") + n.where
 	}
 }
 

@@ -14,9 +14,14 @@ import (
 
 const (
 	// windowRows is how many rows of the table, in key order, one look for
-	// fresh rows may walk over. The bound at its end keeps every plan on the
-	// key's index (docs/semantics.md, section 5).
-	windowRows = 50_000
+	// fresh rows may walk over at most. The bound at its end keeps the plan on
+	// the key's index, and makes a plan that sorts bearable
+	// (docs/semantics.md, section 5). Where there is work a window is this many
+	// claims long; it grows on the way through finished rows.
+	windowRows   = 50_000
+	windowMin    = 2_000
+	windowClaims = 50
+	windowGrowth = 4
 
 	lookBack    = time.Minute // rows may commit this long after ones with a larger key
 	trailEvery  = 10 * time.Second
@@ -29,7 +34,9 @@ const (
 // starts anywhere, goes to the end, then from the first row to where it started;
 // then it stays at the end, where new rows appear. Owned by one Claim at a time.
 type walker struct {
-	windows [4]*dialect.Stmt // by whether there is a lower and an upper bound
+	n       *names
+	windows map[windowForm]*dialect.Stmt
+	size    int // rows of the next window
 	span    *dialect.Stmt
 	highest *dialect.Stmt
 	after   [2]*dialect.Stmt // by whether there is a lower bound
@@ -53,11 +60,14 @@ type trailMark struct {
 	key sendonce.Key
 }
 
+// windowForm is a statement that finds the end of a window.
+type windowForm struct {
+	lower, upper bool // which bounds there are
+	rows         int
+}
+
 func newWalker(n *names) walker {
-	w := walker{}
-	for i := range w.windows {
-		w.windows[i] = n.d.Compile(n.window(i&1 != 0, i&2 != 0))
-	}
+	w := walker{n: n, windows: map[windowForm]*dialect.Stmt{}, size: windowMin}
 	w.span = n.d.Compile("SELECT MIN(" + n.key + "), MAX(" + n.key + ") FROM " + n.quoted)
 	w.highest = n.d.Compile("SELECT " + n.key + " FROM " + n.quoted + " WHERE " + n.keysIn() + " ORDER BY " + n.key + " DESC LIMIT 1")
 	for i, lower := range []string{"", n.key + " > " + n.d.Key(":from", n.keyKind) + " AND "} {
@@ -67,19 +77,27 @@ func newWalker(n *names) walker {
 	return w
 }
 
-// window finds the last key of the next window.
-func (n *names) window(lower, upper bool) string {
+func (n *names) window(f windowForm) string {
 	q := "SELECT " + n.key + " FROM " + n.quoted + " WHERE 1 = 1"
-	if lower {
+	if f.lower {
 		q += " AND " + n.key + " > " + n.d.Key(":from", n.keyKind)
 	}
-	if upper {
+	if f.upper {
 		q += " AND " + n.key + " <= " + n.d.Key(":to", n.keyKind)
 	}
-	return "SELECT w." + n.key + " FROM (" + q + " ORDER BY " + n.key + " LIMIT " + strconv.Itoa(windowRows) + ") w ORDER BY w." + n.key + " DESC LIMIT 1"
+	return "SELECT w." + n.key + " FROM (" + q + " ORDER BY " + n.key + " LIMIT " + strconv.Itoa(f.rows) + ") w ORDER BY w." + n.key + " DESC LIMIT 1"
 }
 
-// begin chooses where to start. Claims that could collide start at different
+func (w *walker) window(f windowForm) *dialect.Stmt {
+	st := w.windows[f]
+	if st == nil {
+		st = w.n.d.Compile(w.n.window(f))
+		w.windows[f] = st
+	}
+	return st
+}
+
+// beginWalk chooses where to start. Claims that could collide start at different
 // places.
 func (s *store) beginWalk(ctx context.Context, scatter bool) error {
 	w := &s.walker
@@ -155,17 +173,15 @@ func (s *store) publish() {
 }
 
 func (s *store) windowEnd(ctx context.Context) (sendonce.Key, error) {
-	w, args, which := &s.walker, dialect.Args{}, 0
+	w, args, f := &s.walker, dialect.Args{}, windowForm{rows: s.walker.size}
 	if w.cur != nil {
-		args["from"] = w.cur
-		which |= 1
+		f.lower, args["from"] = true, w.cur
 	}
 	if w.wrapped {
-		args["to"] = w.start
-		which |= 2
+		f.upper, args["to"] = true, w.start
 	}
 	var end sendonce.Key
-	err := s.query(ctx, s.db, "find the next window", w.windows[which], args, func(rows *sql.Rows) error {
+	err := s.query(ctx, s.db, "find the next window", w.window(f), args, func(rows *sql.Rows) error {
 		var err error
 		end, err = scanMaybeKey(rows, s.keyKind)
 		return err
@@ -229,8 +245,16 @@ func (w *walker) newLap() {
 	w.worked = 0
 }
 
-// passed moves the cursor to the end of the window.
-func (w *walker) passed() { w.cur, w.end = w.end, nil }
+// passed moves the cursor to the end of the window, which has nothing more.
+func (w *walker) passed() {
+	w.cur, w.end = w.end, nil
+	w.size = min(w.size*windowGrowth, windowRows)
+}
+
+// found says that the window had rows to give.
+func (w *walker) found(limit int) {
+	w.size = min(max(windowMin, windowClaims*limit), windowRows)
+}
 
 func (w *walker) leaveTrail(now time.Time) {
 	if w.wrapped || w.cur == nil {

@@ -54,9 +54,11 @@ type Dialect interface {
 	Micros(column string) string
 	FromMicros(columnType, micros string) string
 
-	// IsNull asks for NULL in a way that no index can answer: fresh rows are
-	// found by their key, and nearly all of a table is NULL there.
+	// IsNull asks for NULL, and Is for a value, in a way that no index can
+	// answer: rows are found by their key or their due time, and nearly all of a
+	// table may be alike in these columns.
 	IsNull(column string) string
+	Is(column, literal string, k KeyKind) string
 
 	// KeysIn is true for rows whose column is in the argument :keys, PairsIn for
 	// those whose key and token stand together in :keys and :tokens.
@@ -92,6 +94,40 @@ type Dialect interface {
 
 	// DDL writes definitions.
 	DDL() DDL
+
+	// Explain goes before a statement to have its plan, and BadPlan says what is
+	// wrong with one: "" if it uses indexes.
+	Explain() string
+	BadPlan(plan string) string
+	// FreshIndex finds fresh rows whose keys don't grow; "" where that takes no
+	// index of its own.
+	FreshIndex(name, table, key, fresh string) string
+	// TableTips and ServerTips read the layout of a table, and the settings that
+	// matter.
+	TableTips(ctx context.Context, db *sql.DB, table, status string) ([]Tip, error)
+	ServerTips(ctx context.Context, db *sql.DB) ([]Tip, error)
+}
+
+// Tip is advice on a database: what is so, why that matters, and the cure.
+type Tip struct{ What, Why, Cure string }
+
+// lossy is why a setting matters that lets a commit be lost.
+const lossy = "a commit that was answered can be lost in a crash: a row that was sent is then sent again, under AtMostOnce too"
+
+// settingTips reads settings, and gives the tip of each that is not as wanted.
+func settingTips(ctx context.Context, db *sql.DB, query string, wanted map[string][]string, tip func(name, value string) Tip) ([]Tip, error) {
+	var tips []Tip
+	err := each(ctx, db, query, nil, func(scan func(...any) error) error {
+		var name, value string
+		if err := scan(&name, &value); err != nil {
+			return err
+		}
+		if ok, known := wanted[name]; known && !slices.Contains(ok, value) {
+			tips = append(tips, tip(name, value))
+		}
+		return nil
+	})
+	return tips, err
 }
 
 // DDL holds the parts of definitions that differ.

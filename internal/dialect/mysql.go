@@ -49,6 +49,10 @@ func (mysql) KeyList(string) string            { panic("sendonce: no statement o
 
 func (mysql) IsNull(column string) string { return "(" + column + " IS NULL) IS TRUE" }
 
+func (mysql) Is(column, literal string, _ KeyKind) string {
+	return "(" + column + " = " + literal + ") IS TRUE"
+}
+
 func (mysql) SkipLockedSince(version string) string {
 	if strings.Contains(version, "MariaDB") {
 		if older(strings.TrimPrefix(version, "5.5.5-"), 10, 6, 0) {

@@ -87,6 +87,16 @@ func (postgres) KeyList(column string) string { return "json_agg(" + column + ")
 // IsNull is plain: the index has no NULLs in it.
 func (postgres) IsNull(column string) string { return column + " IS NULL" }
 
+// Is hides the comparison from an index that has the status alone, which the
+// planner takes on a table that was never analysed, and then sorts. Keys that
+// don't grow are better off with the partial index that FreshIndex makes.
+func (postgres) Is(column, literal string, k KeyKind) string {
+	if k == KeyInt {
+		return "(" + column + " = " + literal + ") IS TRUE"
+	}
+	return column + " = " + literal
+}
+
 func (postgres) SkipLockedSince(version string) string {
 	if older(version, 9, 5, 0) {
 		return "PostgreSQL 9.5"

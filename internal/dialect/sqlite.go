@@ -56,6 +56,8 @@ func (sqlite) KeyList(string) string            { panic("sendonce: no statement 
 
 func (sqlite) IsNull(column string) string { return "+" + column + " IS NULL" }
 
+func (sqlite) Is(column, literal string, _ KeyKind) string { return "+" + column + " = " + literal }
+
 func (sqlite) SkipLockedSince(version string) string {
 	return "another database than SQLite " + version
 }
