@@ -37,6 +37,8 @@ type claimer[T any] struct {
 	takes   takeSQL
 	due     *dueSQL
 	locking string // what the sub-select ends with: the strategies differ in it
+	only    string // a further condition of the strategy's, " AND ..." or ""
+	share   int    // one row in so many meets it
 	turn    chan struct{}
 
 	dueAt      time.Time // when to look next for rows that come back
@@ -49,7 +51,7 @@ type claimer[T any] struct {
 }
 
 func newClaimer[T any](s *store, sh *shape[T], locking string) *claimer[T] {
-	c := &claimer[T]{store: s, shape: sh, locking: locking, turn: make(chan struct{}, 1)}
+	c := &claimer[T]{store: s, shape: sh, locking: locking, share: 1, turn: make(chan struct{}, 1)}
 	c.takes = takeSQL{n: s.names, list: sh.list}
 	c.due = newDueSQL(s.names)
 	return c
@@ -128,7 +130,7 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 		if len(b.Items) > 0 {
 			slices.SortFunc(b.Items, func(x, y sendonce.Item[T]) int { return compareKeys(x.Key, y.Key) })
 			b.More = len(b.Items) < req.Limit
-			w.found(limit)
+			w.found(limit * c.share)
 			// If the cursor can't be moved it stays, and the next claim walks
 			// over these rows again: the rows are ours all the same.
 			_ = c.advance(ctx, b.Items)
@@ -176,13 +178,10 @@ func (c *claimer[T]) othersTakeThem(ctx context.Context) (bool, error) {
 	if c.d.Caps().OneWriter {
 		return false, nil
 	}
-	w, which := &c.walker, 0
-	args := c.bind(dialect.Args{"to": w.end})
-	if w.cur != nil {
-		which, args["from"] = 1, w.cur
-	}
+	w := &c.walker
+	args := c.bind(dialect.Args{"from": w.cur, "to": w.end})
 	left := false
-	err := c.query(ctx, c.db, "look for rows", c.due.fresh[which], args, func(rows *sql.Rows) error {
+	err := c.query(ctx, c.db, "look for rows", c.due.fresh(w.cur != nil, c.only), args, func(rows *sql.Rows) error {
 		left = true
 		return nil
 	})
@@ -193,7 +192,7 @@ func (c *claimer[T]) othersTakeThem(ctx context.Context) (bool, error) {
 func (c *claimer[T]) claimOrdered(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[T], error) {
 	limit := roundLimit(req.Limit)
 	for range collisions {
-		cands, err := c.candidates(ctx, c.due.ordered(limit), dialect.Args{})
+		cands, err := c.candidates(ctx, c.due.ordered(limit, c.only), dialect.Args{})
 		if err != nil || len(cands) == 0 {
 			return sendonce.Batch[T]{}, err
 		}

@@ -79,10 +79,10 @@ func (n *names) planFindings(ctx context.Context, db *sql.DB) ([]Finding, error)
 		st         *dialect.Stmt
 	}{
 		{"looking for fresh rows", "the key needs a unique index that the planner trusts: ANALYZE the table, and see that the index is valid", n.d.Compile(n.selectKeys(pick{kind: freshRows, limit: 100}))},
-		{"looking for rows that come back", "ANALYZE the table, and see that the index on " + n.col.NextAttempt + " is valid", due.returning(100, lowest)},
+		{"looking for rows that come back", "ANALYZE the table, and see that the index on " + n.col.NextAttempt + " is valid", due.returning(100, lowest, "")},
 	} {
 		if n.order != "" && q.what == "looking for fresh rows" {
-			q.st, q.cure = due.ordered(100), "make an index that gives the order "+n.order+" for pending rows"
+			q.st, q.cure = due.ordered(100, ""), "make an index that gives the order "+n.order+" for pending rows"
 		}
 		plan, err := s.explainPlan(ctx, q.st, dialect.Args{"to": end, "low": int64(0)})
 		if err != nil {

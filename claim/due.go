@@ -31,7 +31,6 @@ const (
 // dueSQL finds rows that come back, and looks claims up.
 type dueSQL struct {
 	n         *names
-	fresh     [2]*dialect.Stmt // is there a fresh row in a window, by whether it has a lower bound
 	otherMode *dialect.Stmt
 	claimOf   *dialect.Stmt
 
@@ -42,9 +41,6 @@ type dueSQL struct {
 func newDueSQL(n *names) *dueSQL {
 	c, d := n.d.Compile, n.d
 	s := &dueSQL{n: n, byText: map[string]*dialect.Stmt{}}
-	for i, lower := range []string{"", n.key + " > " + d.Key(":from", n.keyKind) + " AND "} {
-		s.fresh[i] = c("SELECT 1 FROM " + n.quoted + " WHERE " + lower + n.key + " <= " + d.Key(":to", n.keyKind) + " AND " + n.guard(freshRows) + " LIMIT 1")
-	}
 	s.otherMode = c("SELECT owner FROM " + n.claims + " WHERE source = " + d.Str(":source") + " AND mode <> " + d.Int(":mode") + " AND until > " + d.Now("") + " LIMIT 1")
 	s.claimOf = c("SELECT row_keys, alone FROM " + n.claims + " WHERE token = " + d.Int(":token"))
 	return s
@@ -61,26 +57,35 @@ func (s *dueSQL) compile(text string) *dialect.Stmt {
 	return st
 }
 
+// fresh asks whether there is a fresh row in a window.
+func (s *dueSQL) fresh(lower bool, only string) *dialect.Stmt {
+	n, bound := s.n, ""
+	if lower {
+		bound = n.key + " > " + n.d.Key(":from", n.keyKind) + " AND "
+	}
+	return s.compile("SELECT 1 FROM " + n.quoted + " WHERE " + bound + n.key + " <= " + n.d.Key(":to", n.keyKind) + " AND " + n.guard(freshRows) + only + " LIMIT 1")
+}
+
 // returning lists rows that are due, the longest due first. With a user's order,
 // only those of vanished workers: the others are found by that order.
-func (s *dueSQL) returning(limit int, low int64) *dialect.Stmt {
+func (s *dueSQL) returning(limit int, low int64, only string) *dialect.Stmt {
 	n := s.n
-	only, lower := "", ""
+	lower := ""
 	if low != lowest {
 		lower = n.next + " >= " + n.d.FromMicros(n.nextType, ":low") + " AND "
 	}
 	if n.order != "" {
-		only = " AND " + n.token + " <> 0"
+		only += " AND " + n.token + " <> 0"
 	}
 	return s.compile("SELECT " + n.key + ", " + n.token + ", " + n.attempts + ", " + n.d.Micros(n.next) + " FROM " + n.quoted +
 		" WHERE " + lower + n.next + " <= " + n.d.Now(n.nextType) +
-		" AND " + n.d.Is(n.status, n.lit[pending], n.keyKind) + only + n.where + " ORDER BY " + n.next + " LIMIT " + strconv.Itoa(limit))
+		" AND " + n.d.Is(n.status, n.lit[pending], n.keyKind) + n.where + only + " ORDER BY " + n.next + " LIMIT " + strconv.Itoa(limit))
 }
 
-func (s *dueSQL) ordered(limit int) *dialect.Stmt {
+func (s *dueSQL) ordered(limit int, only string) *dialect.Stmt {
 	n := s.n
 	return s.compile("SELECT " + n.key + ", " + n.token + ", " + n.attempts + ", 0 FROM " + n.quoted +
-		" WHERE " + n.guard(orderedRows) + " ORDER BY " + n.order + "\n LIMIT " + strconv.Itoa(limit))
+		" WHERE " + n.guard(orderedRows) + only + " ORDER BY " + n.order + "\n LIMIT " + strconv.Itoa(limit))
 }
 
 func (s *dueSQL) rowsOf(list string) *dialect.Stmt {
@@ -126,7 +131,7 @@ func (c *claimer[T]) claimDue(ctx context.Context, req sendonce.ClaimRequest, no
 	}
 	limit := roundLimit(req.Limit)
 	// More than asked for, so that several workers don't all want the same.
-	cands, err := c.candidates(ctx, c.due.returning(4*limit, c.lowMark), dialect.Args{"low": c.lowMark})
+	cands, err := c.candidates(ctx, c.due.returning(4*limit, c.lowMark, c.only), dialect.Args{"low": c.lowMark})
 	if err != nil {
 		return sendonce.Batch[T]{}, err
 	}

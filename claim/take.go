@@ -15,6 +15,7 @@ type pick struct {
 	kind   pickKind
 	lower  bool   // fresh rows: there is a lower bound
 	limit  int    // fresh rows: how many
+	only   string // " AND ...": a further condition of the strategy's
 	locked string // " FOR UPDATE SKIP LOCKED", or "" to rely on the guard alone
 }
 
@@ -52,12 +53,12 @@ func (n *names) guard(k pickKind) string {
 func (n *names) selectKeys(p pick) string {
 	from := "SELECT " + n.key + " FROM " + n.quoted + " WHERE "
 	if p.kind != freshRows {
-		return from + n.keysIn() + " AND " + n.guard(p.kind) + " ORDER BY " + n.key + p.locked
+		return from + n.keysIn() + " AND " + n.guard(p.kind) + p.only + " ORDER BY " + n.key + p.locked
 	}
 	if p.lower {
 		from += n.key + " > " + n.d.Key(":from", n.keyKind) + " AND "
 	}
-	return from + n.key + " <= " + n.d.Key(":to", n.keyKind) + " AND " + n.guard(p.kind) +
+	return from + n.key + " <= " + n.d.Key(":to", n.keyKind) + " AND " + n.guard(p.kind) + p.only +
 		" ORDER BY " + n.key + " LIMIT " + strconv.Itoa(p.limit) + p.locked
 }
 
@@ -130,7 +131,7 @@ func (t *takeSQL) render(p pick) taking {
 // take marks the rows of a pick and records the claim, in one transaction. The
 // rows come in no particular order.
 func (c *claimer[T]) take(ctx context.Context, p pick, a dialect.Args) (items []sendonce.Item[T], err error) {
-	p.locked = c.locking
+	p.locked, p.only = c.locking, c.only
 	st, caps := c.takes.get(p), c.d.Caps()
 	c.bind(a)
 	switch {
