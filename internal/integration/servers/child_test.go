@@ -1,6 +1,7 @@
 package servers_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -58,7 +59,7 @@ func useAll(t *testing.T) {
 	p, m, r := servers.Postgres(t), servers.MariaDB(t), servers.Redis(t)
 	require.NoError(t, p.Open(t, "").Ping())
 	require.NoError(t, m.Open(t, "").Ping())
-	require.NoError(t, r.Client(t).Ping(t.Context()).Err())
+	require.NoError(t, r.Client(t).Set(t.Context(), r.Prefix+"k", 1, 0).Err())
 	writeAddresses(t, p.Addr, m.Addr, r.Addr)
 }
 
@@ -90,11 +91,23 @@ func TestChildHangs(t *testing.T) {
 	time.Sleep(time.Minute)
 }
 
+// A server of somebody else's is left as it was found.
 func TestWayDSN(t *testing.T) {
 	child := child(t, "TestChildUsesAll", "SENDONCE_TEST_VIA=dsn", all)
 	p, m, r := servers.StartPostgres(t), servers.StartMariaDB(t), servers.StartRedis(t)
+	pdb, mdb, c := p.Open(t, ""), m.Open(t, ""), r.Client(t)
+	require.NoError(t, c.Set(t.Context(), "theirs", 1, 0).Err())
+	url := fmt.Sprintf("redis://%s/%d", r.Addr, r.DB)
 	proveWay(t, child, "dsn", p.Addr, "SENDONCE_TEST_POSTGRES_DSN="+p.DSN,
-		"SENDONCE_TEST_MYSQL_DSN="+m.With("parseTime=true"), "SENDONCE_TEST_REDIS_URL=redis://"+r.Addr+"/3")
+		"SENDONCE_TEST_MYSQL_DSN="+m.With("parseTime=true"), "SENDONCE_TEST_REDIS_URL="+url)
+
+	var names []string
+	require.NoError(t, pdb.Select(&names, "SELECT datname FROM pg_database WHERE datname LIKE 'sendonce%'"))
+	assert.Equal(t, []string{p.Name}, names)
+	names = nil
+	require.NoError(t, mdb.Select(&names, "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'sendonce%'"))
+	assert.Equal(t, []string{m.Name}, names)
+	assert.Equal(t, []string{"theirs"}, c.Keys(t.Context(), "*").Val())
 }
 
 func TestWayLocal(t *testing.T) {
