@@ -23,6 +23,11 @@ const (
 	windowClaims = 50
 	windowGrowth = 4
 
+	// frontProbes halve the span of keys this often, looking at so many rows
+	// each time.
+	frontProbes = 24
+	probeRows   = 100
+
 	lookBack    = time.Minute // rows may commit this long after ones with a larger key
 	trailEvery  = 10 * time.Second
 	restMin     = time.Second // between two looks at rows that were looked at already
@@ -38,6 +43,7 @@ type walker struct {
 	windows map[windowForm]*dialect.Stmt
 	size    int // rows of the next window
 	span    *dialect.Stmt
+	probe   *dialect.Stmt
 	highest *dialect.Stmt
 	after   [2]*dialect.Stmt // by whether there is a lower bound
 
@@ -69,6 +75,8 @@ type windowForm struct {
 func newWalker(n *names) walker {
 	w := walker{n: n, windows: map[windowForm]*dialect.Stmt{}, size: windowMin}
 	w.span = n.d.Compile("SELECT MIN(" + n.key + "), MAX(" + n.key + ") FROM " + n.quoted)
+	w.probe = n.d.Compile("SELECT " + n.status + ", CASE WHEN " + n.next + " IS NULL THEN 1 ELSE 0 END FROM " + n.quoted + " WHERE " + n.key + " > " +
+		n.d.Key(":from", n.keyKind) + " ORDER BY " + n.key + " LIMIT " + strconv.Itoa(probeRows))
 	w.highest = n.d.Compile("SELECT " + n.key + " FROM " + n.quoted + " WHERE " + n.keysIn() + " ORDER BY " + n.key + " DESC LIMIT 1")
 	for i, lower := range []string{"", n.key + " > " + n.d.Key(":from", n.keyKind) + " AND "} {
 		w.after[i] = n.d.Compile("SELECT " + n.key + " FROM " + n.quoted + " WHERE " + lower + n.key + " <= " + n.d.Key(":to", n.keyKind) +
@@ -97,33 +105,72 @@ func (w *walker) window(f windowForm) *dialect.Stmt {
 	return st
 }
 
-// beginWalk chooses where to start. Claims that could collide start at different
-// places.
+// beginWalk chooses where to start: behind the finished rows, as far as a few
+// probes can tell, and at different places where claims could collide. A wrong
+// guess costs nothing but time: the lap goes round.
 func (s *store) beginWalk(ctx context.Context, scatter bool) error {
 	w := &s.walker
-	w.started = true
-	switch {
-	case !scatter || s.keyKind == dialect.KeyUint || s.keyKind == dialect.KeyText:
-		return nil
-	case s.keyKind == dialect.KeyUUID:
-		w.start = randomUUID()
-		w.cur = w.start
-		return nil
+	switch s.keyKind {
+	case dialect.KeyInt:
+		start, err := s.guessStart(ctx, scatter)
+		if err != nil {
+			return err
+		}
+		w.start = start
+	case dialect.KeyUUID:
+		if scatter {
+			w.start = randomUUID()
+		}
 	}
-	var lo, hi sql.NullInt64
-	err := s.query(ctx, s.db, "read the first and the last key", w.span, dialect.Args{}, func(rows *sql.Rows) error {
-		return rows.Scan(&lo, &hi)
-	})
-	if err != nil {
-		w.started = false
-		return err
-	}
-	if lo.Valid && hi.Int64 > lo.Int64 {
-		span := uint64(hi.Int64) - uint64(lo.Int64)
-		w.start = int64(uint64(lo.Int64) + rand.Uint64N(span))
-		w.cur = w.start
-	}
+	w.cur, w.started = w.start, true
 	return nil
+}
+
+// guessStart returns a key to start behind, or nil for the first row.
+func (s *store) guessStart(ctx context.Context, scatter bool) (sendonce.Key, error) {
+	var first, last sql.NullInt64
+	err := s.query(ctx, s.db, "read the first and the last key", s.walker.span, dialect.Args{}, func(rows *sql.Rows) error {
+		return rows.Scan(&first, &last)
+	})
+	if err != nil || !first.Valid {
+		return nil, err
+	}
+	// lo is the first row, or has finished rows around it.
+	lo, hi := first.Int64, last.Int64
+	for range frontProbes {
+		span := uint64(hi) - uint64(lo)
+		if span < windowMin {
+			break
+		}
+		mid := int64(uint64(lo) + span/2)
+		waiting, err := s.waitsBehind(ctx, mid)
+		if err != nil {
+			return nil, err
+		}
+		if waiting {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	if span := uint64(last.Int64) - uint64(lo); scatter && span > 0 {
+		lo = int64(uint64(lo) + rand.Uint64N(span))
+	} else if lo == first.Int64 {
+		return nil, nil
+	}
+	return lo, nil
+}
+
+// waitsBehind reports whether one of the next rows is fresh.
+func (s *store) waitsBehind(ctx context.Context, key int64) (found bool, err error) {
+	err = s.query(ctx, s.db, "look for the first fresh row", s.walker.probe, dialect.Args{"from": key}, func(rows *sql.Rows) error {
+		var status string
+		var fresh bool
+		err := rows.Scan(&status, &fresh)
+		found = found || fresh && s.state(status) == pending
+		return err
+	})
+	return found, err
 }
 
 func randomUUID() string {
