@@ -37,8 +37,9 @@ func NewProxy(t testing.TB, upstream string) *Proxy {
 }
 
 // LoseReplies lets statements through and loses what the server answers: it has
-// acted, and the client doesn't know. Send the statement once before, or the
-// reply that is lost may be that of its preparation.
+// acted, and the client doesn't know. Use the connection twice with the statement
+// before: else what is lost may be the reply to its preparation, or to the
+// driver's look whether the connection lives.
 func (p *Proxy) LoseReplies(t testing.TB) {
 	t.Helper()
 	p.toxic(t, "downstream", "timeout", "timeout", 0)
