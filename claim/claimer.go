@@ -75,6 +75,7 @@ func (c *claimer[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (send
 		return sendonce.Batch[T]{}, fmt.Errorf("sendonce: a claim of %d rows for %v: both must be positive", req.Limit, req.Lease)
 	}
 	c.sight.lease.Store(int64(req.Lease))
+	c.sight.atMostOnce.Store(req.Delivery == sendonce.AtMostOnce)
 	if b, err := c.resolveDoubts(ctx, req); err != nil || len(b.Items) > 0 {
 		return b, err
 	}

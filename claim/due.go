@@ -41,7 +41,7 @@ type dueSQL struct {
 func newDueSQL(n *names) *dueSQL {
 	c, d := n.d.Compile, n.d
 	s := &dueSQL{n: n, byText: map[string]*dialect.Stmt{}}
-	s.otherMode = c("SELECT owner FROM " + n.claims + " WHERE source = " + d.Str(":source") + " AND mode <> " + d.Int(":mode") + " AND until > " + d.Now("") + " LIMIT 1")
+	s.otherMode = c("SELECT owner FROM " + n.claims + " WHERE source = " + d.Str(":source") + " AND mode <> " + d.Int(":mode") + " LIMIT 1")
 	s.claimOf = c("SELECT row_keys, alone FROM " + n.claims + " WHERE token = " + d.Int(":token"))
 	return s
 }

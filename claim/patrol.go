@@ -170,7 +170,7 @@ func (s *store) giveOrphansBack(ctx context.Context, req sendonce.ReapRequest, o
 			if err != nil || claimed {
 				return err
 			}
-			did, err = s.giveBack(ctx, tx, keys, token, ownerGone, false, false, req)
+			did, err = s.giveBack(ctx, tx, keys, token, ownerGone, false, s.sight.atMostOnce.Load(), req)
 			return err
 		})
 		if err != nil {

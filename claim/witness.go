@@ -15,7 +15,10 @@ type sightings struct {
 	mu    sync.Mutex
 	seen  map[int64]sighting
 	last  time.Time    // of the last complete scan
-	lease atomic.Int64 // of this process's own claims, in nanoseconds
+
+	// What this process's own claims are like.
+	lease      atomic.Int64 // nanoseconds
+	atMostOnce atomic.Bool
 }
 
 type sighting struct {
