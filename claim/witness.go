@@ -12,9 +12,9 @@ import (
 // can renew. So a claim is ripe only if it was also seen unchanged for two
 // thirds of its lease without a gap.
 type sightings struct {
-	mu    sync.Mutex
-	seen  map[int64]sighting
-	last  time.Time    // of the last complete scan
+	mu   sync.Mutex
+	seen map[int64]sighting
+	last time.Time // of the last complete scan
 
 	// What this process's own claims are like.
 	lease      atomic.Int64 // nanoseconds
