@@ -39,7 +39,9 @@ type claimer[T any] struct {
 	locking string // what the sub-select ends with: the strategies differ in it
 	only    string // a further condition of the strategy's, " AND ..." or ""
 	share   int    // one row in so many meets it
-	turn    chan struct{}
+	// takesTurns: claims don't collide, so there is no need to scatter.
+	takesTurns bool
+	turn       chan struct{}
 
 	dueAt      time.Time // when to look next for rows that come back
 	dueTurn    bool
@@ -111,7 +113,7 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 	}
 	w := &c.walker
 	if !w.started {
-		if err := c.beginWalk(ctx, c.locking == "" && !c.d.Caps().OneWriter); err != nil {
+		if err := c.beginWalk(ctx, c.locking == "" && !c.takesTurns && !c.d.Caps().OneWriter); err != nil {
 			return sendonce.Batch[T]{}, err
 		}
 	}

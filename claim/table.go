@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sendonce/sendonce/internal/dialect"
 )
@@ -113,6 +114,10 @@ type Options struct {
 	// "name" or "schema.name". All tables of a database can share it.
 	// Default: "sendonce_claims", beside the user's table.
 	ClaimsTable string
+
+	// LockWait is how long a claim of NewLocked waits for its turn before it
+	// goes on without the lock. Default: 1 s. Other strategies ignore it.
+	LockWait time.Duration
 }
 
 type state uint8
