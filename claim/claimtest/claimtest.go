@@ -4,7 +4,7 @@
 //	func TestConformance(t *testing.T) {
 //		claimtest.Run(t, claimtest.Harness[Mail]{
 //			New:      func(t testing.TB, rows, handles int) *claimtest.Store[Mail] { ... },
-//			Parallel: true,
+//			Parallel: 8,
 //		})
 //	}
 //
@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,8 +59,10 @@ type Harness[T any] struct {
 	// Patience is how long a case waits for what must happen. Default: 30 s.
 	Patience time.Duration
 
-	// Parallel runs the cases side by side: stores don't disturb each other.
-	Parallel bool
+	// Parallel is how many cases run side by side, each with a store of its own.
+	// Most of them wait most of the time, so that eight suit a small machine.
+	// It does not depend on the -parallel flag. Default: 1.
+	Parallel int
 
 	// Virtual runs each case in a bubble of testing/synctest. It is for stores
 	// that take all time from package time and wait for nothing outside.
@@ -133,24 +136,33 @@ type Row struct {
 func Run[T any](t *testing.T, h Harness[T]) {
 	t.Helper()
 	h = h.withDefaults()
-	for _, c := range allCases[T]() {
-		t.Run(c.name, func(t *testing.T) {
-			if h.Parallel {
-				t.Parallel()
+	cases := make(chan testCase[T])
+	var wg sync.WaitGroup
+	for range h.Parallel {
+		wg.Go(func() {
+			for c := range cases {
+				t.Run(c.name, func(t *testing.T) {
+					if h.Virtual {
+						synctest.Test(t, func(t *testing.T) { runCase(t, h, c) })
+						return
+					}
+					runCase(t, h, c)
+				})
 			}
-			if h.Virtual {
-				synctest.Test(t, func(t *testing.T) { runCase(t, h, c) })
-				return
-			}
-			runCase(t, h, c)
 		})
 	}
+	for _, c := range allCases[T]() {
+		cases <- c
+	}
+	close(cases)
+	wg.Wait()
 }
 
 func (h Harness[T]) withDefaults() Harness[T] {
 	if h.Lease <= 0 {
 		h.Lease = 900 * time.Millisecond
 	}
+	h.Parallel = max(h.Parallel, 1)
 	if h.Patience <= 0 {
 		h.Patience = 30 * time.Second
 	}

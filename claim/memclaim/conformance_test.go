@@ -31,7 +31,7 @@ func harness(o memclaim.Options) claimtest.Harness[string] {
 			return s
 		},
 		Caps:     claimtest.Caps{DeletesDone: o.ForgetDone},
-		Parallel: true,
+		Parallel: 8,
 	}
 }
 
