@@ -168,7 +168,7 @@ func (h Harness[T]) withDefaults() Harness[T] {
 	}
 	// In virtual time waiting costs nothing, but must outlast the waits.
 	if h.Virtual {
-		h.Patience = max(h.Patience, time.Hour)
+		h.Patience = max(h.Patience, 20*h.Lease)
 	}
 	return h
 }

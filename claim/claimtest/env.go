@@ -234,10 +234,12 @@ func (e *env[T]) stands(key sendonce.Key, status string, attempts int) Row {
 	return row
 }
 
-// eventually polls until ok says so.
+// eventually polls until ok says so, less and less often.
 func (e *env[T]) eventually(ok func() bool, what func() string) {
 	e.t.Helper()
-	for end := time.Now().Add(e.h.Patience); ; time.Sleep(5 * time.Millisecond) {
+	wait := 5 * time.Millisecond
+	for end := time.Now().Add(e.h.Patience); ; time.Sleep(wait) {
+		wait = min(wait*5/4, e.h.Lease/20)
 		if ok() {
 			return
 		}
