@@ -44,8 +44,8 @@ type claimer[T any] struct {
 	turn       chan struct{}
 
 	dueAt      time.Time // when to look next for rows that come back
-	dueTurn    bool
-	lowMark    int64 // microseconds: nothing due is older
+	wasDue     bool      // the last claim took such rows
+	lowMark    int64     // microseconds: nothing due is older
 	lowReset   time.Time
 	rotate     int
 	deliveryAt time.Time
@@ -91,20 +91,21 @@ func (c *claimer[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (send
 // starves the other.
 func (c *claimer[T]) claim(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[T], error) {
 	now := time.Now()
-	dueFirst := c.dueTurn || !now.Before(c.dueAt)
+	dueFirst := !c.wasDue && !now.Before(c.dueAt)
 	if dueFirst {
-		c.dueTurn = false
-		if b, err := c.claimDue(ctx, req, now); err != nil || len(b.Items) > 0 {
+		b, err := c.claimDue(ctx, req, now)
+		if c.wasDue = len(b.Items) > 0; err != nil || c.wasDue {
 			return b, err
 		}
 	}
-	c.dueTurn = !now.Before(c.dueAt)
+	c.wasDue = false
 	b, err := c.claimFresh(ctx, req, now)
 	if err != nil || len(b.Items) > 0 || b.More || dueFirst {
 		return b, err
 	}
-	c.dueTurn = false
-	return c.claimDue(ctx, req, now)
+	b, err = c.claimDue(ctx, req, now)
+	c.wasDue = len(b.Items) > 0
+	return b, err
 }
 
 func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, now time.Time) (sendonce.Batch[T], error) {
