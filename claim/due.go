@@ -106,8 +106,9 @@ func (c *claimer[T]) candidates(ctx context.Context, st *dialect.Stmt, a dialect
 	cell := newKey(c.keyKind)
 	err := c.query(ctx, c.db, "look for rows that are due", st, c.bind(a), func(rows *sql.Rows) error {
 		var x candidate
-		err := rows.Scan(cell, &x.token, &x.attempts, &x.due)
-		x.key = keyOf(cell)
+		var due sql.NullInt64 // a time that the application wrote may not be one
+		err := rows.Scan(cell, &x.token, &x.attempts, &due)
+		x.key, x.due = keyOf(cell), due.Int64
 		out = append(out, x)
 		return err
 	})

@@ -1,0 +1,104 @@
+package sendonce
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// recovered returns hooks that can all be called and never panic.
+func (h Hooks) recovered(log *slog.Logger) Hooks {
+	guard := func(name string) {
+		if v := recover(); v != nil {
+			log.Error("sendonce: a hook panicked", "hook", name, "panic", fmt.Sprint(v))
+		}
+	}
+	return Hooks{
+		Claimed: func(n int, took time.Duration, err error) {
+			if h.Claimed != nil {
+				defer guard("Claimed")
+				h.Claimed(n, took, err)
+			}
+		},
+		Sent: func(key Key, o Outcome, attempt int, took time.Duration, err error) {
+			if h.Sent != nil {
+				defer guard("Sent")
+				h.Sent(key, o, attempt, took, err)
+			}
+		},
+		Settled: func(n int, took time.Duration, err error) {
+			if h.Settled != nil {
+				defer guard("Settled")
+				h.Settled(n, took, err)
+			}
+		},
+		Extended: func(n int, took time.Duration, err error) {
+			if h.Extended != nil {
+				defer guard("Extended")
+				h.Extended(n, took, err)
+			}
+		},
+		Lost: func(token int64, rows int) {
+			if h.Lost != nil {
+				defer guard("Lost")
+				h.Lost(token, rows)
+			}
+		},
+		Excepted: func(e Exception) {
+			if h.Excepted != nil {
+				defer guard("Excepted")
+				h.Excepted(e)
+			}
+		},
+		Unrecorded: func(rows int, since time.Duration, err error) {
+			if h.Unrecorded != nil {
+				defer guard("Unrecorded")
+				h.Unrecorded(rows, since, err)
+			}
+		},
+		Stuck: func(key Key, since time.Duration) {
+			if h.Stuck != nil {
+				defer guard("Stuck")
+				h.Stuck(key, since)
+			}
+		},
+		Reaped: func(r Reaped) {
+			if h.Reaped != nil {
+				defer guard("Reaped")
+				h.Reaped(r)
+			}
+		},
+	}
+}
+
+// counters are Stats that several goroutines count.
+type counters struct {
+	claims, claimed, sent, retried, dead, skipped, unknown atomic.Int64
+	released, lost, late, overtook, returned               atomic.Int64
+}
+
+func (c *counters) stats() Stats {
+	return Stats{
+		Claims: c.claims.Load(), Claimed: c.claimed.Load(), Sent: c.sent.Load(), Retried: c.retried.Load(),
+		Dead: c.dead.Load(), Skipped: c.skipped.Load(), Unknown: c.unknown.Load(), Released: c.released.Load(),
+		Lost: c.lost.Load(), Late: c.late.Load(), Overtook: c.overtook.Load(), Returned: c.returned.Load(),
+	}
+}
+
+func (c *counters) recorded(o Outcome) {
+	switch o {
+	case Done:
+		c.sent.Add(1)
+	case Retry:
+		c.retried.Add(1)
+	case Dead:
+		c.dead.Add(1)
+	case Skipped:
+		c.skipped.Add(1)
+	case Unknown:
+		c.unknown.Add(1)
+	case Released:
+		c.released.Add(1)
+	}
+}

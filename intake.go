@@ -1,0 +1,190 @@
+package sendonce
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	pollFirst   = 5 * time.Millisecond
+	errorFirst  = 50 * time.Millisecond
+	errorMax    = 5 * time.Second
+	quietTries  = 8  // transient errors before anybody is told
+	countsShare = 20 // Drain counts for 1/20 of the time at most
+)
+
+// intake claims while there is too little to send.
+func (l *loop[T]) intake(ctx context.Context) {
+	wake := l.cfg.Wake
+	var pause time.Duration
+	var errs, claims int
+	var count nextCount
+	for l.waitHungry() {
+		b, began, err := l.claim()
+		claims++
+		switch {
+		case err != nil && claims == 1 && IsFatal(err):
+			l.mu.Lock()
+			l.finish = err
+			l.mu.Unlock()
+			return
+		case err != nil:
+			errs++
+			wake = l.rest(errorPause(err, errs), wake)
+			continue
+		}
+		errs = 0
+		l.add(b, began)
+		if len(b.Items) > 0 || b.More {
+			pause = 0
+			continue
+		}
+		if l.drain && l.drained(&count) {
+			return
+		}
+		pause = min(max(2*pause, pollFirst), l.cfg.PollInterval)
+		wake = l.rest(jitter(pause), wake)
+	}
+}
+
+func errorPause(err error, n int) time.Duration {
+	if IsTransient(err) && n <= quietTries {
+		return jitter(time.Duration(n) * 2 * time.Millisecond)
+	}
+	return jitter(min(errorFirst<<min(n, 10), errorMax))
+}
+
+// waitHungry waits until there is room for more. It returns false when nothing
+// more may be claimed.
+func (l *loop[T]) waitHungry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.stopping {
+		enough := max(l.claimSize()/2, l.cfg.Concurrency*l.cfg.GroupSize)
+		if l.waiting < enough && l.failing.IsZero() && !l.hasAlone() {
+			return true
+		}
+		l.hungry.Wait()
+	}
+	return false
+}
+
+func (l *loop[T]) hasAlone() bool {
+	for _, b := range l.batches {
+		if b.alone {
+			return true
+		}
+	}
+	return false
+}
+
+// claimSize is what can be begun in half a lease at the pace observed.
+func (l *loop[T]) claimSize() int {
+	perSlot := float64(l.cfg.Lease/2) / float64(max(l.pace, time.Microsecond))
+	n := perSlot * float64(l.cfg.Concurrency*l.cfg.GroupSize)
+	return max(1, int(min(n, float64(l.cfg.BatchSize))))
+}
+
+func (l *loop[T]) claim() (Batch[T], time.Time, error) {
+	l.mu.Lock()
+	req := ClaimRequest{
+		Limit: l.claimSize(), Suspects: l.cfg.Concurrency, Lease: l.cfg.Lease, MaxAttempts: l.cfg.MaxAttempts,
+		Delivery: l.cfg.Delivery, Owner: l.cfg.Owner,
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(l.ctx, min(l.cfg.Lease/2, bookkeeping))
+	defer cancel()
+	began := time.Now()
+	b, err := l.claimer.Claim(ctx, req)
+	took := time.Since(began)
+	l.hooks.Claimed(len(b.Items), took, err)
+	l.mu.Lock()
+	if err != nil && l.storeDown == nil && !IsTransient(err) {
+		l.cfg.Logger.Warn("sendonce: no rows can be claimed; trying again", "err", err)
+	}
+	l.storeDown = err
+	if IsTransient(err) {
+		l.storeDown = nil
+	}
+	l.mu.Unlock()
+	return b, began, err
+}
+
+// add puts a batch before the senders.
+func (l *loop[T]) add(b Batch[T], began time.Time) {
+	if len(b.Items) == 0 {
+		return
+	}
+	l.count.claims.Add(1)
+	l.count.claimed.Add(int64(len(b.Items)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := &held{token: b.Token, since: began, until: b.Until, open: len(b.Items), alone: b.Alone}
+	l.batches[b.Token] = h
+	var j *job[T]
+	for _, item := range b.Items {
+		if item.Err != nil {
+			l.marks = append(l.marks, Result{Key: item.Key, Token: b.Token, Outcome: Dead, Reason: reasonOf(item.Err)})
+			l.marked.Broadcast()
+			continue
+		}
+		if j == nil || len(j.items) == l.cfg.GroupSize {
+			j = &job[T]{b: h, items: make([]Item[T], 0, l.cfg.GroupSize)}
+			if l.stopping {
+				defer l.giveBack(j, Released, 0)
+			} else {
+				l.ready = append(l.ready, j)
+			}
+		}
+		j.items = append(j.items, item)
+		if !l.stopping {
+			l.waiting++
+		}
+	}
+	l.startable.Broadcast()
+}
+
+// rest waits, at most until something wakes the loop.
+func (l *loop[T]) rest(d time.Duration, wake <-chan struct{}) <-chan struct{} {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			return wake
+		case <-l.stop:
+			return wake
+		case _, ok := <-wake:
+			if ok {
+				return wake
+			}
+			wake = nil // closed: no hint, now or later
+		}
+	}
+}
+
+// nextCount spaces the counts out: they may read the whole table.
+type nextCount struct{ at time.Time }
+
+// drained reports whether nothing is left, here or anywhere.
+func (l *loop[T]) drained(next *nextCount) bool {
+	l.mu.Lock()
+	busy := len(l.batches) > 0 || len(l.marks) > 0
+	l.mu.Unlock()
+	if busy || time.Now().Before(next.at) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, max(bookkeeping, l.cfg.Lease))
+	defer cancel()
+	began := time.Now()
+	c, err := l.counter.Counts(ctx)
+	next.at = time.Now().Add(time.Since(began) * countsShare)
+	if err != nil {
+		if !errors.Is(err, context.Canceled) {
+			l.cfg.Logger.Warn("sendonce: can't count what is left; trying again", "err", err)
+		}
+		return false
+	}
+	return c.Left() == 0
+}

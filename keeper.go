@@ -1,0 +1,141 @@
+package sendonce
+
+import (
+	"context"
+	"time"
+)
+
+// stuckCap is how many SendTimeouts a claim is renewed for a Send that ignores
+// its context.
+const stuckCap = 10
+
+// keeper renews all live claims, every third of a lease.
+func (l *loop[T]) keeper(quit <-chan struct{}) {
+	pause := l.cfg.renewEvery()
+	for sleep(pause, quit) {
+		pause = l.cfg.renewEvery()
+		if !l.renew() {
+			pause = jitter(l.cfg.renewEvery() / 4)
+		}
+	}
+}
+
+// sleep returns false when quit was closed.
+func sleep(d time.Duration, quit <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-quit:
+		return false
+	}
+}
+
+func (l *loop[T]) renew() bool {
+	l.mu.Lock()
+	var tokens []int64
+	for t, b := range l.batches {
+		if !b.closed && !b.gone {
+			tokens = append(tokens, t)
+		}
+	}
+	l.mu.Unlock()
+	if len(tokens) == 0 {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.renewWithin())
+	defer cancel()
+	began := time.Now()
+	ext, err := l.claimer.Extend(ctx, tokens)
+	l.hooks.Extended(len(tokens), time.Since(began), err)
+	if err != nil {
+		l.cfg.Logger.Warn("sendonce: claims could not be renewed; trying again", "claims", len(tokens), "err", err)
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := map[int64]bool{}
+	for _, t := range ext.Lost {
+		lost[t] = true
+	}
+	for _, t := range tokens {
+		b := l.batches[t]
+		switch {
+		case b == nil: // settled meanwhile
+		case lost[t]:
+			b.gone = true
+			l.lose(b)
+		default:
+			b.since, b.until = began, ext.Until
+		}
+	}
+	l.startable.Broadcast()
+	return true
+}
+
+// lose stops what is being sent under a claim. l.mu is held.
+func (l *loop[T]) lose(b *held) {
+	l.cfg.Logger.Warn("sendonce: a claim is lost", "token", b.token, "rows", b.open)
+	for s := range l.slots {
+		if s.b == b && s.cancel != nil {
+			s.cancel(ErrLost)
+		}
+	}
+	go l.hooks.Lost(b.token, b.open)
+	l.startable.Broadcast()
+}
+
+// watchman decides by our own clock when a claim may be over: a renewal that
+// hangs gives no answer. It also looks for Sends that ignore their context.
+func (l *loop[T]) watchman(quit <-chan struct{}) {
+	most := l.cfg.margin() / 2
+	for sleep(most, quit) {
+		l.mu.Lock()
+		now := time.Now()
+		for _, b := range l.batches {
+			if !b.lost && !b.gone && b.left(l.cfg.Lease, now) <= l.cfg.margin() {
+				b.lost = true
+				l.lose(b)
+			}
+		}
+		for s := range l.slots {
+			over := now.Sub(s.began) - l.cfg.SendTimeout
+			if over > l.cfg.margin() && !s.stuck {
+				s.stuck = true
+				key := s.keys[0]
+				go l.hooks.Stuck(key, over)
+				l.cfg.Logger.Warn("sendonce: a Send ignores the end of its context", "key", key)
+				s.b.lost = true // it begins no more rows, and those not begun are released
+				l.startable.Broadcast()
+			}
+			if over > (stuckCap-1)*l.cfg.SendTimeout {
+				s.b.closed = true
+			}
+		}
+		l.mu.Unlock()
+	}
+}
+
+// reap looks for vanished workers.
+func (l *loop[T]) reap(quit <-chan struct{}) {
+	own := l.cfg.Lease / 6
+	for pause := time.Duration(0); sleep(pause, quit); {
+		ctx, cancel := context.WithTimeout(l.ctx, max(l.cfg.Lease/6, time.Second))
+		r, err := l.reaper.Reap(ctx, ReapRequest{MaxAttempts: l.cfg.MaxAttempts, ClockOnly: l.cfg.ReclaimByClockOnly})
+		cancel()
+		if err != nil {
+			l.cfg.Logger.Debug("sendonce: looking for vanished workers failed; trying again", "err", err)
+		}
+		if r.Returned+r.Dead+r.Unknown > 0 {
+			l.count.returned.Add(int64(r.Returned))
+			l.cfg.Logger.Info("sendonce: rows of vanished workers were given back", "returned", r.Returned, "dead", r.Dead, "unknown", r.Unknown)
+			l.hooks.Reaped(r)
+		}
+		next := own
+		if r.Next > 0 {
+			next = min(next, r.Next)
+		}
+		pause = jitter(next)
+	}
+}

@@ -1,0 +1,266 @@
+package sendonce
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	marksAtOnce = 1000             // results in one Settle
+	marksMost   = 2000             // finished and unrecorded: senders wait beyond
+	bookkeeping = 10 * time.Second // one statement of ours
+	lastWords   = 10 * time.Second // for results, once the sends are over
+)
+
+// loop is one run of a Dispatcher. Its goroutines: intake claims, senders send,
+// the marker records, the keeper renews, the watchman decides on losses, the
+// reaper looks for vanished workers. run owns them all and waits for them.
+type loop[T any] struct {
+	*Dispatcher[T]
+	drain   bool
+	ctx     context.Context // never cancelled: bookkeeping goes on at the end
+	work    context.Context // of the sends
+	endWork context.CancelCauseFunc
+	stop    chan struct{} // closed when nothing new may begin
+
+	mu        sync.Mutex
+	startable sync.Cond // senders wait: there may be something to send
+	hungry    sync.Cond // intake waits: there may be too little to send
+	marked    sync.Cond // the marker waits for results, senders for room
+
+	ready    []*job[T]
+	waiting  int // rows in ready
+	batches  map[int64]*held
+	sending  map[Key]struct{}
+	slots    map[*slot]struct{}
+	alone    bool // a row is being sent alone
+	stopping bool
+	pace     time.Duration // smoothed duration of a Send
+
+	marks     []Result
+	parked    []Result // can't be written by themselves
+	ended     []int64
+	marking   int // results being recorded now
+	noMore    bool
+	failing   time.Time // since when results can't be recorded; zero: they can
+	failure   error
+	storeDown error // the last claim's error, nil after one that worked
+	finish    error // why the run ends by itself
+	giveUp    time.Time
+}
+
+// held is a live claim.
+type held struct {
+	token  int64
+	since  time.Time // the lease counts from here
+	until  time.Time // an earlier end, or zero
+	open   int       // rows neither settled nor dropped
+	begun  bool
+	alone  bool
+	lost   bool // by the watchman: not sent any more
+	gone   bool // by the store's word: not ours any more
+	closed bool // no longer renewed
+}
+
+func (h *held) left(lease time.Duration, now time.Time) time.Duration {
+	left := lease - elapsed(h.since, now)
+	if !h.until.IsZero() {
+		left = min(left, h.until.Sub(now))
+	}
+	return left
+}
+
+// job is what one Send gets.
+type job[T any] struct {
+	b     *held
+	items []Item[T]
+}
+
+// slot is a Send at work.
+type slot struct {
+	b      *held
+	keys   []Key
+	began  time.Time
+	cancel context.CancelCauseFunc
+	stuck  bool
+}
+
+func newLoop[T any](d *Dispatcher[T], drain bool) *loop[T] {
+	l := &loop[T]{
+		Dispatcher: d, drain: drain, stop: make(chan struct{}), pace: d.cfg.SendTimeout / 2,
+		batches: map[int64]*held{}, sending: map[Key]struct{}{}, slots: map[*slot]struct{}{},
+	}
+	l.startable.L, l.hungry.L, l.marked.L = &l.mu, &l.mu, &l.mu
+	return l
+}
+
+func (l *loop[T]) run(ctx context.Context) error {
+	l.ctx = context.WithoutCancel(ctx)
+	l.work, l.endWork = context.WithCancelCause(l.ctx)
+	defer l.endWork(nil)
+
+	var senders, intake, keepers, marker sync.WaitGroup
+	quit := make(chan struct{}) // ends the keepers, last of all
+	for range l.cfg.Concurrency {
+		senders.Add(1)
+		go l.sender(&senders)
+	}
+	marker.Go(l.marker)
+	keepers.Go(func() { l.keeper(quit) })
+	keepers.Go(func() { l.watchman(quit) })
+	if l.reaper != nil {
+		keepers.Go(func() { l.reap(quit) })
+	}
+	done := make(chan struct{})
+	intake.Go(func() { defer close(done); l.intake(ctx) })
+
+	select {
+	case <-ctx.Done():
+	case <-done:
+	}
+	l.stopAll()
+	intake.Wait()
+	stuck := l.waitForSends(&senders)
+	l.closeMarks()
+	marker.Wait()
+	close(quit)
+	keepers.Wait()
+	return l.outcome(ctx, stuck)
+}
+
+// stopAll ends intake and gives back what was not begun.
+func (l *loop[T]) stopAll() {
+	close(l.stop)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopping = true
+	for _, j := range l.ready {
+		l.giveBack(j, Released, 0)
+	}
+	l.ready, l.waiting = nil, 0
+	l.startable.Broadcast()
+	l.hungry.Broadcast()
+}
+
+// waitForSends gives them StopTimeout, then ends their context, and then waits a
+// little more. It returns the keys of those that would not end.
+func (l *loop[T]) waitForSends(senders *sync.WaitGroup) []Key {
+	over := make(chan struct{})
+	go func() { senders.Wait(); close(over) }()
+	patience := time.NewTimer(l.cfg.StopTimeout)
+	defer patience.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-patience.C:
+	}
+	l.endWork(ErrStopping)
+	patience.Reset(max(l.cfg.margin(), time.Second))
+	select {
+	case <-over:
+		return nil
+	case <-patience.C:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys []Key
+	for s := range l.slots {
+		keys = append(keys, s.keys...)
+	}
+	return keys
+}
+
+func (l *loop[T]) outcome(ctx context.Context, stuck []Key) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var unrecorded []Key
+	for _, r := range append(l.marks, l.parked...) {
+		unrecorded = append(unrecorded, r.Key)
+	}
+	if len(stuck) > 0 || len(unrecorded) > 0 {
+		return &StoppedError{Stuck: stuck, Unrecorded: unrecorded, Err: l.failure}
+	}
+	if l.finish != nil {
+		return l.finish
+	}
+	if l.drain && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// StoppedError says which rows a stopped Dispatcher has left behind. Nothing is
+// lost: they come back when the lease of their claim is over.
+type StoppedError struct {
+	Stuck      []Key // their Send would not end; it may still be sending
+	Unrecorded []Key // sent, or failed, and the store could not be told
+	Err        error // the store's last answer, or nil
+}
+
+func (e *StoppedError) Error() string {
+	s := "sendonce: stopped"
+	if len(e.Stuck) > 0 {
+		s += fmt.Sprintf(", %d rows whose send would not end: %v", len(e.Stuck), e.Stuck)
+	}
+	if len(e.Unrecorded) > 0 {
+		s += fmt.Sprintf(", %d rows whose result could not be recorded: %v", len(e.Unrecorded), e.Unrecorded)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *StoppedError) Unwrap() error { return e.Err }
+
+// giveBack answers rows that were not begun. l.mu is held.
+func (l *loop[T]) giveBack(j *job[T], o Outcome, after time.Duration) {
+	if j.b.gone { // nothing to answer: they are another's
+		l.count.lost.Add(int64(len(j.items)))
+		l.settled(j.b, len(j.items))
+		return
+	}
+	for _, item := range j.items {
+		l.marks = append(l.marks, Result{Key: item.Key, Token: j.b.token, Outcome: o, After: after, Uncharged: o == Retry})
+	}
+	l.marked.Broadcast()
+}
+
+// settled takes rows off a claim's account. l.mu is held.
+func (l *loop[T]) settled(b *held, rows int) {
+	b.open -= rows
+	if b.open > 0 {
+		return
+	}
+	delete(l.batches, b.token)
+	if l.ender != nil && !b.gone {
+		l.ended = append(l.ended, b.token)
+		l.marked.Broadcast()
+	}
+	l.hungry.Broadcast()
+}
+
+func (l *loop[T]) health() Health {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := Health{OK: true, Unrecorded: len(l.marks) + l.marking + len(l.parked), InFlight: len(l.slots)}
+	for s := range l.slots {
+		if s.stuck {
+			h.Stuck++
+		}
+	}
+	switch {
+	case !l.failing.IsZero():
+		h.Problem = fmt.Sprintf("results could not be recorded for %v: %v", time.Since(l.failing).Round(time.Millisecond), l.failure)
+	case l.storeDown != nil:
+		h.Problem = "no rows can be claimed: " + l.storeDown.Error()
+	case h.Stuck > 0:
+		h.Problem = fmt.Sprintf("%d sends ignore the end of their context", h.Stuck)
+	case len(l.parked) > 0:
+		h.Problem = fmt.Sprintf("%d results can't be recorded: %v", len(l.parked), l.failure)
+	}
+	h.OK = h.Problem == ""
+	return h
+}
