@@ -107,4 +107,3 @@ func cutText(s string, most int) string {
 	}
 	return s[:most]
 }
-
