@@ -57,7 +57,6 @@ type held struct {
 	since  time.Time // the lease counts from here
 	until  time.Time // an earlier end, or zero
 	open   int       // rows neither settled nor dropped
-	begun  bool
 	alone  bool
 	lost   bool // by the watchman: not sent any more
 	gone   bool // by the store's word: not ours any more
