@@ -54,9 +54,16 @@ func interleavings(e *env) {
 		}
 	}
 	ttl := e.ttl / 10
-	seed := rand.Uint64()
-	e.Logf("seed %d", seed)
 	var mu sync.Mutex
+	pause := func() {
+		if d := rand.Float64(); d < 0.6 {
+			time.Sleep(time.Duration(d * 2 * float64(ttl)))
+		}
+	}
+	var lockers [owners]lock.Locker
+	for i := range lockers {
+		lockers[i] = e.Pausing(pause)
+	}
 	seen := map[string]int{}
 	var bad atomic.Int32
 	var all sync.WaitGroup
@@ -65,7 +72,7 @@ func interleavings(e *env) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			events := schedule(e, fmt.Sprintf("interleaving %d", i), ttl, rand.New(rand.NewPCG(seed, uint64(i))))
+			events := schedule(e, lockers, fmt.Sprintf("interleaving %d", i), ttl, pause)
 			problems := judge(events, seen, &mu)
 			if len(problems) > 0 && bad.Add(1) <= 3 { // the first few tell enough
 				e.Errorf("interleaving %d:\n  %s\nin:%v", i, strings.Join(problems, "\n  "), events)
@@ -86,24 +93,17 @@ func interleavings(e *env) {
 }
 
 // schedule lets three owners do what they like with one lock.
-func schedule(e *env, key string, ttl time.Duration, rnd *rand.Rand) []event {
+func schedule(e *env, lockers [owners]lock.Locker, key string, ttl time.Duration, pause func()) []event {
 	var mu sync.Mutex
 	var events []event
 	var all sync.WaitGroup
 	for owner := range owners {
-		rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
-		pause := func() {
-			if d := rnd.Float64(); d < 0.6 {
-				time.Sleep(time.Duration(d * 2 * float64(ttl)))
-			}
-		}
-		l := e.Pausing(pause)
 		all.Go(func() {
 			var lease lock.Lease // the last one had, over or not
 			for range steps {
 				ev := event{owner: owner, before: lease}
 				pause()
-				step(e, l, key, ttl, rnd, &ev)
+				step(e, lockers[owner], key, ttl, &ev)
 				if ev.err == nil && ev.verb != release {
 					lease = ev.after
 				}
@@ -123,10 +123,10 @@ func schedule(e *env, key string, ttl time.Duration, rnd *rand.Rand) []event {
 	return events
 }
 
-func step(e *env, l lock.Locker, key string, ttl time.Duration, rnd *rand.Rand, ev *event) {
+func step(e *env, l lock.Locker, key string, ttl time.Duration, ev *event) {
 	ev.start = time.Now()
 	defer func() { ev.end = time.Now() }()
-	choice := rnd.IntN(3)
+	choice := rand.IntN(3)
 	if ev.before.Token == "" {
 		choice = 0
 	}
@@ -134,7 +134,7 @@ func step(e *env, l lock.Locker, key string, ttl time.Duration, rnd *rand.Rand, 
 	case 0:
 		ev.verb = acquire
 		token := lock.NewToken()
-		if ev.before.Token != "" && rnd.IntN(4) == 0 {
+		if ev.before.Token != "" && rand.IntN(4) == 0 {
 			token = ev.before.Token // as if its reply had been lost
 		}
 		ev.after, ev.err = l.Acquire(e.ctx, key, token, ttl)
@@ -171,6 +171,9 @@ func judge(events []event, seen map[string]int, mu *sync.Mutex) (problems []stri
 	tenures := map[int64]*tenure{}
 	for _, ev := range events {
 		count(ev, seen, mu)
+		if t := tenures[ev.before.Fence]; t != nil && ev.verb == release && t.given.IsZero() {
+			t.given = ev.start // whatever the answer was
+		}
 		if ev.err != nil {
 			continue
 		}
@@ -190,8 +193,6 @@ func judge(events []event, seen map[string]int, mu *sync.Mutex) (problems []stri
 		switch {
 		case t.owner != ev.owner:
 			complain("owners %d and %d have the same fence %d", t.owner, ev.owner, fence)
-		case ev.verb == release && t.given.IsZero():
-			t.given = ev.start
 		case ev.verb != release && ev.after.Until.After(t.sureUntil):
 			t.sureUntil = ev.after.Until
 		}
@@ -217,6 +218,7 @@ func judge(events []event, seen map[string]int, mu *sync.Mutex) (problems []stri
 // wronged finds holders that were told that the lock is lost, and old ones that
 // were not.
 func wronged(events []event, tenures map[int64]*tenure) (problems []string) {
+	given := map[int64]bool{}
 	for _, ev := range events {
 		if ev.verb == acquire {
 			continue
@@ -225,8 +227,9 @@ func wronged(events []event, tenures map[int64]*tenure) (problems []string) {
 		if t == nil {
 			continue // complained of
 		}
-		given := !t.given.IsZero() && !ev.start.Before(t.given)
-		if errors.Is(ev.err, lock.ErrLost) && !given && ev.end.Before(ev.before.Until) {
+		before := given[t.fence]
+		given[t.fence] = before || ev.verb == release
+		if errors.Is(ev.err, lock.ErrLost) && !before && ev.end.Before(ev.before.Until) {
 			problems = append(problems, fmt.Sprintf("%s of fence %d lost the lock %v before Until", ev.verb, t.fence, ev.before.Until.Sub(ev.end)))
 		}
 		if ev.err != nil {
