@@ -65,8 +65,9 @@ const (
 	// NotHeld: the opinion was not written, because the row is not claimed by
 	// that token any more.
 	NotHeld
-	// Overtaken: nothing was written, because another claim's token stands
-	// there. For a Done this is a send that may be done twice.
+	// Overtaken: nothing was written, because another token stands there, that
+	// of a later claim, or none: a later attempt was recorded, or an operator
+	// requeued the row. For a Done this is a send that may be done twice.
 	Overtaken
 	// Foreign: nothing was written, because the application has moved the row
 	// to a state of its own.
