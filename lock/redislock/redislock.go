@@ -150,21 +150,9 @@ func check(ctx context.Context, key string, token lock.Token, ttl time.Duration)
 // an answer until its ReadTimeout.
 func (l *Locker) run(ctx context.Context, s *redis.Script, key string, args ...any) (any, error) {
 	lease, memory := l.Keys(key)
-	type answer struct {
-		reply any
-		err   error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		reply, err := s.Run(ctx, l.client, []string{lease, memory}, args...).Result()
-		answers <- answer{reply, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.reply, a.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return lockkit.Await(ctx, func() (any, error) {
+		return s.Run(ctx, l.client, []string{lease, memory}, args...).Result()
+	})
 }
 
 // verdict reads the answer to Extend and Release.

@@ -67,7 +67,9 @@ type Options struct {
 //
 // A statement that the database has undone (a deadlock, a serialization failure)
 // is repeated at once a few times. Errors tell sendonce.IsTransient and
-// sendonce.IsFatal what they are.
+// sendonce.IsFatal what they are. Calls return when their context ends, also by
+// drivers that then go on waiting for an answer (lib/pq does, if the line is gone):
+// such a connection, and a goroutine, stay until the driver gives up.
 type Locker struct {
 	db    *sql.DB
 	d     dialect.Dialect
@@ -157,21 +159,23 @@ func (l *Locker) Acquire(ctx context.Context, key string, token lock.Token, ttl 
 	if err != nil {
 		return lock.Lease{}, err
 	}
-	var fence int64
-	var held time.Duration
-	var start time.Time
-	err = l.run(ctx, "acquire", key, func(q dialect.Querier) (err error) {
-		start = time.Now()
-		fence, held, err = l.verbs.acquire(ctx, q, args)
-		return err
+	type grant struct {
+		fence int64
+		held  time.Duration
+		start time.Time
+	}
+	g, err := run(ctx, l, "acquire", key, func(q dialect.Querier) (g grant, err error) {
+		g.start = time.Now()
+		g.fence, g.held, err = l.verbs.acquire(ctx, q, args)
+		return g, err
 	})
 	if err != nil {
 		return lock.Lease{}, err
 	}
-	if fence == 0 {
-		return lock.Lease{}, &lock.HeldError{Key: key, For: max(held, 0)}
+	if g.fence == 0 {
+		return lock.Lease{}, &lock.HeldError{Key: key, For: max(g.held, 0)}
 	}
-	return lock.Lease{Key: key, Token: token, Fence: fence, Until: start.Add(ttl)}, nil
+	return lock.Lease{Key: key, Token: token, Fence: g.fence, Until: g.start.Add(ttl)}, nil
 }
 
 // Extend implements lock.Locker. A lease that is over, and that nobody has taken,
@@ -182,11 +186,7 @@ func (l *Locker) Extend(ctx context.Context, le lock.Lease, ttl time.Duration) (
 		return le, err
 	}
 	args["fence"] = le.Fence
-	var start time.Time
-	err = l.decide(ctx, "extend", le, func(q dialect.Querier) (fate, error) {
-		start = time.Now()
-		return l.verbs.extend(ctx, q, args)
-	})
+	start, err := l.decide(ctx, "extend", le, func(q dialect.Querier) (fate, error) { return l.verbs.extend(ctx, q, args) })
 	if err == nil {
 		le.Until = start.Add(ttl)
 	}
@@ -199,7 +199,8 @@ func (l *Locker) Release(ctx context.Context, le lock.Lease) error {
 	if err != nil {
 		return err
 	}
-	return l.decide(ctx, "release", le, func(q dialect.Querier) (fate, error) { return l.verbs.release(ctx, q, args) })
+	_, err = l.decide(ctx, "release", le, func(q dialect.Querier) (fate, error) { return l.verbs.release(ctx, q, args) })
+	return err
 }
 
 // Prune deletes the rows of locks that nobody has held for at least the given
@@ -209,16 +210,14 @@ func (l *Locker) Prune(ctx context.Context, age time.Duration) (int64, error) {
 	if age < time.Hour {
 		return 0, fmt.Errorf("sendonce: Prune of locks that nobody has held for %v: it must be at least an hour", age)
 	}
-	var n int64
-	err := l.run(ctx, "prune", "", func(q dialect.Querier) error {
+	return run(ctx, l, "prune", "", func(q dialect.Querier) (int64, error) {
 		text, args := l.verbs.prune().Bind(dialect.Args{"age": age.Microseconds()})
 		result, err := q.ExecContext(ctx, text, args...)
-		if err == nil {
-			n, err = result.RowsAffected()
+		if err != nil {
+			return 0, err
 		}
-		return err
+		return result.RowsAffected()
 	})
-	return n, err
 }
 
 func arguments(key string, token lock.Token, ttl time.Duration) (time.Duration, dialect.Args, error) {
@@ -232,40 +231,49 @@ func arguments(key string, token lock.Token, ttl time.Duration) (time.Duration, 
 	return ttl, dialect.Args{"name": lockkit.Escape(key, ""), "token": string(token), "ttl": ttl.Microseconds()}, nil
 }
 
-// decide makes an error of what became of a lease.
-func (l *Locker) decide(ctx context.Context, what string, le lock.Lease, call func(dialect.Querier) (fate, error)) error {
-	var f fate
-	err := l.run(ctx, what, le.Key, func(q dialect.Querier) (err error) {
-		f, err = call(q)
-		return err
+// decide makes an error of what became of a lease. It returns a moment before
+// that was asked.
+func (l *Locker) decide(ctx context.Context, what string, le lock.Lease, call func(dialect.Querier) (fate, error)) (time.Time, error) {
+	type verdict struct {
+		fate  fate
+		start time.Time
+	}
+	v, err := run(ctx, l, what, le.Key, func(q dialect.Querier) (v verdict, err error) {
+		v.start = time.Now()
+		v.fate, err = call(q)
+		return v, err
 	})
 	switch {
-	case err != nil || f == kept:
-		return err
-	case f == taken:
-		return &lock.LostError{Key: le.Key, Fence: le.Fence, Reason: lock.Taken}
+	case err != nil || v.fate == kept:
+		return v.start, err
+	case v.fate == taken:
+		return v.start, &lock.LostError{Key: le.Key, Fence: le.Fence, Reason: lock.Taken}
 	}
-	return &lock.LostError{Key: le.Key, Fence: le.Fence, Reason: lock.Expired}
+	return v.start, &lock.LostError{Key: le.Key, Fence: le.Fence, Reason: lock.Expired}
 }
 
-// run gives a call one connection, so that all its statements are on one server.
-func (l *Locker) run(ctx context.Context, what, key string, call func(dialect.Querier) error) error {
-	var err error
-	for range undone {
-		if err = l.runOnce(ctx, call); err == nil {
-			return nil
+// run runs a call, again if the database has undone it. It returns when ctx ends,
+// which not every driver does by itself.
+func run[T any](ctx context.Context, l *Locker, what, key string, call func(dialect.Querier) (T, error)) (T, error) {
+	value, err := lockkit.Await(ctx, func() (value T, err error) {
+		for range undone {
+			value, err = runOnce(ctx, l.db, call)
+			if err == nil || ctx.Err() != nil || l.d.Classify(err) != dialect.Transient {
+				break
+			}
 		}
-		if ctx.Err() != nil || l.d.Classify(err) != dialect.Transient {
-			break
-		}
-	}
-	return dialect.Wrap(l.d, fmt.Sprintf("%s lock %q", what, key), err)
+		return value, err
+	})
+	return value, dialect.Wrap(l.d, fmt.Sprintf("%s lock %q", what, key), err)
 }
 
-func (l *Locker) runOnce(ctx context.Context, call func(dialect.Querier) error) error {
-	conn, err := l.db.Conn(ctx)
+// runOnce gives a call one connection, so that all its statements are on one
+// server.
+func runOnce[T any](ctx context.Context, db *sql.DB, call func(dialect.Querier) (T, error)) (T, error) {
+	conn, err := db.Conn(ctx)
 	if err != nil {
-		return err
+		var none T
+		return none, err
 	}
 	defer conn.Close()
 	return call(conn)

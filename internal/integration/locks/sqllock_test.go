@@ -79,7 +79,12 @@ func (d database) store(t testing.TB) locktest.Store {
 	if d.dialect != sqllock.SQLite {
 		s.Line = func() (lock.Locker, locktest.Line) {
 			p := servers.NewProxy(t, at.Addr)
-			return d.locker(t, at.At(p.Addr)), line{t, p}
+			var params []string
+			if d.driver == "postgres" {
+				// In one round trip, or the reply that is lost is that to Parse.
+				params = []string{"binary_parameters=yes"}
+			}
+			return d.locker(t, at.At(p.Addr), params...), line{t, p}
 		}
 		s.Pausing = func(pause func()) lock.Locker {
 			l, err := sqllock.New(context.Background(), pausingDB(t, admin, at.With(d.params...), pause), d.dialect, nil)

@@ -3,6 +3,7 @@
 package lockkit
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -80,3 +81,26 @@ func Escape(key, reserved string) string {
 // is forgotten, larger than any that was given before now. Fences are counted in
 // microseconds since 1970, which fit a double until the year 2255.
 func NextFence(last int64, now time.Time) int64 { return max(last+1, now.UnixMicro()) }
+
+// Await returns what call returns, or the cause of ctx's end if that comes first.
+// Some clients go on waiting for an answer that never comes, whatever ctx says;
+// call is then left behind until they give up. So it must write nothing that its
+// caller reads.
+func Await[T any](ctx context.Context, call func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := call()
+		answers <- answer{value, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
