@@ -41,7 +41,10 @@ type claimer[T any] struct {
 	share   int    // one row in so many meets it
 	// takesTurns: claims don't collide, so there is no need to scatter.
 	takesTurns bool
-	turn       chan struct{}
+	// prepare is asked before each claim, and says whether there is anything to
+	// claim from. It may change only and share.
+	prepare func(ctx context.Context) (bool, error)
+	turn    chan struct{}
 
 	dueAt      time.Time // when to look next for rows that come back
 	wasDue     bool      // the last claim took such rows
@@ -78,6 +81,11 @@ func (c *claimer[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (send
 	}
 	c.sight.lease.Store(int64(req.Lease))
 	c.sight.atMostOnce.Store(req.Delivery == sendonce.AtMostOnce)
+	if c.prepare != nil {
+		if ok, err := c.prepare(ctx); err != nil || !ok {
+			return sendonce.Batch[T]{}, err
+		}
+	}
 	if b, err := c.resolveDoubts(ctx, req); err != nil || len(b.Items) > 0 {
 		return b, err
 	}
