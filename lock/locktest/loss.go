@@ -209,8 +209,7 @@ func fencesForgotten(e *env) {
 		}
 		last = lease.Fence
 		e.release(l, lease)
-		lease = e.acquire(l) // also while it is held
-		last = lease.Fence
+		last = e.acquire(l).Fence // also while it is held
 		time.Sleep(time.Millisecond)
 		e.Forget(key)
 	}
