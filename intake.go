@@ -62,19 +62,10 @@ func (l *loop[T]) waitHungry() bool {
 	defer l.mu.Unlock()
 	for !l.stopping {
 		enough := max(l.claimSize()/2, l.cfg.Concurrency*l.cfg.GroupSize)
-		if l.waiting < enough && l.failing.IsZero() && !l.hasAlone() {
+		if l.waiting < enough && l.failing.IsZero() && l.alones == 0 && l.stuck < l.cfg.Concurrency {
 			return true
 		}
 		l.hungry.Wait()
-	}
-	return false
-}
-
-func (l *loop[T]) hasAlone() bool {
-	for _, b := range l.batches {
-		if b.alone {
-			return true
-		}
 	}
 	return false
 }
@@ -120,8 +111,11 @@ func (l *loop[T]) add(b Batch[T], began time.Time) {
 	l.count.claimed.Add(int64(len(b.Items)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := &held{token: b.Token, since: began, until: b.Until, open: len(b.Items), alone: b.Alone}
+	h := &held{token: b.Token, claimed: began, since: began, until: b.Until, open: len(b.Items), alone: b.Alone}
 	l.batches[b.Token] = h
+	if h.alone {
+		l.alones++
+	}
 	var j *job[T]
 	for _, item := range b.Items {
 		if item.Err != nil {

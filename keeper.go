@@ -54,66 +54,107 @@ func (l *loop[T]) renew() bool {
 		return false
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	lost := map[int64]bool{}
 	for _, t := range ext.Lost {
 		lost[t] = true
 	}
+	var news events
 	for _, t := range tokens {
 		b := l.batches[t]
 		switch {
 		case b == nil: // settled meanwhile
 		case lost[t]:
 			b.gone = true
-			l.lose(b)
+			l.lose(b, &news)
 		default:
 			b.since, b.until = began, ext.Until
 		}
 	}
+	l.giveUpWaiting(time.Now())
 	l.startable.Broadcast()
+	l.mu.Unlock()
+	news.tell()
 	return true
 }
 
+// giveUpWaiting gives back what has waited for a slot for a whole lease: others
+// may have one free. l.mu is held.
+func (l *loop[T]) giveUpWaiting(now time.Time) {
+	for len(l.ready) > 0 && now.Sub(l.ready[0].b.claimed) > l.cfg.Lease {
+		j := l.ready[0]
+		l.take(0)
+		l.giveBack(j, Released, 0)
+	}
+}
+
+// events are calls of hooks and lines of the log that wait until l.mu is free.
+type events []func()
+
+func (e events) tell() {
+	for _, f := range e {
+		f()
+	}
+}
+
 // lose stops what is being sent under a claim. l.mu is held.
-func (l *loop[T]) lose(b *held) {
-	l.cfg.Logger.Warn("sendonce: a claim is lost", "token", b.token, "rows", b.open)
+func (l *loop[T]) lose(b *held, news *events) {
 	for s := range l.slots {
 		if s.b == b && s.cancel != nil {
 			s.cancel(ErrLost)
 		}
 	}
-	go l.hooks.Lost(b.token, b.open)
-	l.startable.Broadcast()
+	l.count.lost.Add(int64(b.open))
+	token, rows := b.token, b.open
+	*news = append(*news, func() {
+		l.cfg.Logger.Warn("sendonce: a claim is lost", "token", token, "rows", rows)
+		l.hooks.Lost(token, rows)
+	})
 }
 
 // watchman decides by our own clock when a claim may be over: a renewal that
 // hangs gives no answer. It also looks for Sends that ignore their context.
 func (l *loop[T]) watchman(quit <-chan struct{}) {
-	most := l.cfg.margin() / 2
-	for sleep(most, quit) {
-		l.mu.Lock()
-		now := time.Now()
-		for _, b := range l.batches {
-			if !b.lost && !b.gone && b.left(l.cfg.Lease, now) <= l.cfg.margin() {
-				b.lost = true
-				l.lose(b)
-			}
+	for sleep(l.cfg.margin()/2, quit) {
+		l.watch(time.Now()).tell()
+	}
+}
+
+func (l *loop[T]) watch(now time.Time) (news events) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.batches {
+		if !b.lost && !b.gone && b.left(l.cfg.Lease, now) <= l.cfg.margin() {
+			b.lost = true
+			l.lose(b, &news)
 		}
-		for s := range l.slots {
-			over := now.Sub(s.began) - l.cfg.SendTimeout
-			if over > l.cfg.margin() && !s.stuck {
-				s.stuck = true
-				key := s.keys[0]
-				go l.hooks.Stuck(key, over)
-				l.cfg.Logger.Warn("sendonce: a Send ignores the end of its context", "key", key)
-				s.b.lost = true // it begins no more rows, and those not begun are released
-				l.startable.Broadcast()
-			}
-			if over > (stuckCap-1)*l.cfg.SendTimeout {
-				s.b.closed = true
-			}
+	}
+	for s := range l.slots {
+		over := now.Sub(s.began) - l.cfg.SendTimeout
+		if over > l.cfg.margin() && !s.stuck {
+			l.getsStuck(s, over, &news)
 		}
-		l.mu.Unlock()
+		if over > (stuckCap-1)*l.cfg.SendTimeout && s.b.open <= len(s.rows) {
+			s.b.closed = true
+		}
+	}
+	if len(l.parked) > 0 && now.Sub(l.parkedAt) > markMax {
+		l.marked.Broadcast()
+	}
+	// A look is cheap, and a wake-up that was missed would cost a lease.
+	l.startable.Broadcast()
+	return news
+}
+
+// getsStuck: the claim begins no more rows, and those not begun are given back.
+// l.mu is held.
+func (l *loop[T]) getsStuck(s *slot, over time.Duration, news *events) {
+	s.stuck, s.b.spent = true, true
+	l.stuck++
+	for _, a := range s.rows {
+		*news = append(*news, func() {
+			l.cfg.Logger.Warn("sendonce: a Send ignores the end of its context", "key", a.key)
+			l.hooks.Stuck(a.key, over)
+		})
 	}
 }
 

@@ -36,11 +36,14 @@ type loop[T any] struct {
 	sending  map[Key]struct{}
 	slots    map[*slot]struct{}
 	alone    bool // a row is being sent alone
+	alones   int  // live claims of such rows
+	stuck    int  // slots whose Send ignores its context
 	stopping bool
 	pace     time.Duration // smoothed duration of a Send
 
 	marks     []Result
-	parked    []Result // can't be written by themselves
+	parked    []Result  // those that fail while others can be recorded
+	parkedAt  time.Time // when they were tried last
 	ended     []int64
 	marking   int // results being recorded now
 	noMore    bool
@@ -53,15 +56,19 @@ type loop[T any] struct {
 
 // held is a live claim.
 type held struct {
-	token  int64
-	since  time.Time // the lease counts from here
-	until  time.Time // an earlier end, or zero
-	open   int       // rows neither settled nor dropped
-	alone  bool
-	lost   bool // by the watchman: not sent any more
-	gone   bool // by the store's word: not ours any more
-	closed bool // no longer renewed
+	token   int64
+	claimed time.Time
+	since   time.Time // the lease counts from here
+	until   time.Time // an earlier end, or zero
+	open    int       // rows not answered yet
+	alone   bool
+	spent   bool // one of its sends is stuck: it begins no more rows
+	lost    bool // by the watchman's word: likewise
+	gone    bool // by the store's word: not ours any more
+	closed  bool // no longer renewed
 }
+
+func (h *held) mayBegin() bool { return !h.spent && !h.lost && !h.gone }
 
 func (h *held) left(lease time.Duration, now time.Time) time.Duration {
 	left := lease - elapsed(h.since, now)
@@ -77,13 +84,20 @@ type job[T any] struct {
 	items []Item[T]
 }
 
+// attempt is what is kept of an item: the Sender may change the item itself.
+type attempt struct {
+	key Key
+	n   int
+}
+
 // slot is a Send at work.
 type slot struct {
-	b      *held
-	keys   []Key
-	began  time.Time
-	cancel context.CancelCauseFunc
-	stuck  bool
+	b        *held
+	rows     []attempt
+	began    time.Time
+	cancel   context.CancelCauseFunc
+	stuck    bool
+	answered bool
 }
 
 func newLoop[T any](d *Dispatcher[T], drain bool) *loop[T] {
@@ -120,8 +134,8 @@ func (l *loop[T]) run(ctx context.Context) error {
 	case <-done:
 	}
 	l.stopAll()
-	intake.Wait()
 	stuck := l.waitForSends(&senders)
+	intake.Wait() // its last claim is bounded; what that took is released
 	l.closeMarks()
 	marker.Wait()
 	close(quit)
@@ -148,27 +162,33 @@ func (l *loop[T]) stopAll() {
 func (l *loop[T]) waitForSends(senders *sync.WaitGroup) []Key {
 	over := make(chan struct{})
 	go func() { senders.Wait(); close(over) }()
-	patience := time.NewTimer(l.cfg.StopTimeout)
-	defer patience.Stop()
-	select {
-	case <-over:
+	if endsWithin(l.cfg.StopTimeout, over) {
 		return nil
-	case <-patience.C:
 	}
 	l.endWork(ErrStopping)
-	patience.Reset(max(l.cfg.margin(), time.Second))
-	select {
-	case <-over:
+	if endsWithin(max(l.cfg.margin(), time.Second), over) {
 		return nil
-	case <-patience.C:
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var keys []Key
 	for s := range l.slots {
-		keys = append(keys, s.keys...)
+		for _, a := range s.rows {
+			keys = append(keys, a.key)
+		}
 	}
 	return keys
+}
+
+func endsWithin(d time.Duration, over <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-over:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 func (l *loop[T]) outcome(ctx context.Context, stuck []Key) error {
@@ -217,7 +237,6 @@ func (e *StoppedError) Unwrap() error { return e.Err }
 // giveBack answers rows that were not begun. l.mu is held.
 func (l *loop[T]) giveBack(j *job[T], o Outcome, after time.Duration) {
 	if j.b.gone { // nothing to answer: they are another's
-		l.count.lost.Add(int64(len(j.items)))
 		l.settled(j.b, len(j.items))
 		return
 	}
@@ -234,6 +253,9 @@ func (l *loop[T]) settled(b *held, rows int) {
 		return
 	}
 	delete(l.batches, b.token)
+	if b.alone {
+		l.alones--
+	}
 	if l.ender != nil && !b.gone {
 		l.ended = append(l.ended, b.token)
 		l.marked.Broadcast()
@@ -244,12 +266,7 @@ func (l *loop[T]) settled(b *held, rows int) {
 func (l *loop[T]) health() Health {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := Health{OK: true, Unrecorded: len(l.marks) + l.marking + len(l.parked), InFlight: len(l.slots)}
-	for s := range l.slots {
-		if s.stuck {
-			h.Stuck++
-		}
-	}
+	h := Health{OK: true, Unrecorded: len(l.marks) + l.marking + len(l.parked), InFlight: len(l.slots), Stuck: l.stuck}
 	switch {
 	case !l.failing.IsZero():
 		h.Problem = fmt.Sprintf("results could not be recorded for %v: %v", time.Since(l.failing).Round(time.Millisecond), l.failure)

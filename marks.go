@@ -6,10 +6,11 @@ import (
 )
 
 const (
-	markFirst    = 10 * time.Millisecond
-	markMax      = 5 * time.Second
-	tellAfter    = time.Second // results unrecorded for so long are reported
-	triesTogther = 3           // then results are tried one by one
+	markFirst     = 10 * time.Millisecond
+	markMax       = 5 * time.Second
+	tellAfter     = time.Second // results unrecorded for so long are reported
+	triesTogether = 3           // then results are tried one by one
+	failuresInRow = 3           // tried one by one, so many failures are an outage
 )
 
 // marker records results: those of many sends together, each within a few
@@ -18,31 +19,37 @@ func (l *loop[T]) marker() {
 	for {
 		rs, ended, more := l.collect()
 		if !more {
+			break
+		}
+		if len(rs) > 0 && !l.record(rs) {
 			return
 		}
-		if len(rs) > 0 {
-			l.record(rs)
-		}
 		l.endClaims(ended)
+		l.retryParked(false)
 	}
+	l.retryParked(true)
+	l.mu.Lock()
+	ended := l.ended
+	l.mu.Unlock()
+	l.endClaims(ended)
 }
 
-// collect waits for results and takes some, no key twice.
+// collect waits for results and takes some, no key twice. There is no more when
+// the sends are over and all was taken.
 func (l *loop[T]) collect() (rs []Result, ended []int64, more bool) {
 	l.mu.Lock()
-	for len(l.marks) == 0 && len(l.ended) == 0 && !l.noMore {
+	defer l.mu.Unlock()
+	for !l.noMore && len(l.marks) == 0 && len(l.ended) == 0 && !l.parkedDue() {
 		l.marked.Wait()
 	}
 	if l.noMore && len(l.marks) == 0 && len(l.ended) == 0 {
-		l.mu.Unlock()
 		return nil, nil, false
 	}
-	if len(l.marks) < marksAtOnce && !l.stopping && l.cfg.MarkLinger > 0 {
+	if 0 < len(l.marks) && len(l.marks) < marksAtOnce && !l.stopping {
 		l.mu.Unlock()
 		l.linger()
 		l.mu.Lock()
 	}
-	defer l.mu.Unlock()
 	seen := make(map[Key]struct{}, min(len(l.marks), marksAtOnce))
 	rest := l.marks[:0:0]
 	for i, r := range l.marks {
@@ -74,51 +81,100 @@ func (l *loop[T]) linger() {
 
 // record settles results until they are answered. If that fails again and again
 // they are tried one by one, so that one that can't be written doesn't keep the
-// others.
-func (l *loop[T]) record(rs []Result) {
-	for try := 1; len(rs) > 0; try++ {
-		if try > triesTogther {
+// others; such a one is parked. It returns false when Run has waited for long
+// enough.
+func (l *loop[T]) record(rs []Result) bool {
+	for try := 1; ; try++ {
+		if try > triesTogether {
 			rs = l.recordEach(rs)
-		} else if l.settle(rs) == nil {
+		} else if err := l.settle(rs); err != nil {
+			l.unrecorded(len(rs), err)
+		} else {
 			rs = nil
 		}
 		if len(rs) == 0 {
 			break
 		}
-		pause := jitter(min(markFirst<<min(try, 10), markMax))
-		if !l.waitToRecord(pause) {
+		if !l.waitToRecord(jitter(min(markFirst<<min(try, 10), markMax))) {
 			l.mu.Lock()
-			l.marks = append(rs, l.marks...)
-			l.marking = 0
+			l.marks, l.marking = append(rs, l.marks...), 0
 			l.mu.Unlock()
-			return
+			return false
 		}
 	}
 	l.mu.Lock()
-	l.marking = 0
-	l.failing, l.failure = time.Time{}, nil
+	defer l.mu.Unlock()
+	l.marking, l.failing = 0, time.Time{}
 	l.hungry.Broadcast()
-	l.mu.Unlock()
+	return true
 }
 
 // waitToRecord waits before another try. It returns false when Run has waited
 // long enough.
 func (l *loop[T]) waitToRecord(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	<-t.C
+	time.Sleep(d) // at most markMax; there is nothing to wake up for
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.giveUp.IsZero() || time.Now().Before(l.giveUp)
 }
 
+// recordEach tries results one by one. It returns those to be tried again: the
+// first that failed come last. If the store writes, and only these can't be
+// written, they are parked.
 func (l *loop[T]) recordEach(rs []Result) (left []Result) {
+	var failed []Result
+	works := false
 	for i := range rs {
-		if err := l.settle(rs[i : i+1]); err != nil {
+		err := l.settle(rs[i : i+1])
+		if err == nil {
+			works = true
+			continue
+		}
+		l.unrecorded(len(rs)-i, err)
+		failed = append(failed, rs[i])
+		if !works && len(failed) == failuresInRow && i+1 < len(rs) {
+			return append(rs[i+1:len(rs):len(rs)], failed...)
+		}
+	}
+	// A renewal that is answered is proof that the store can write.
+	if len(failed) == 0 || !works && !l.renew() {
+		return failed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.parked, l.parkedAt = append(l.parked, failed...), time.Now()
+	l.cfg.Logger.Error("sendonce: results can't be recorded although the store answers; trying again now and then",
+		"key", failed[0].Key, "rows", len(failed), "err", l.failure)
+	return nil
+}
+
+// parkedDue: l.mu is held.
+func (l *loop[T]) parkedDue() bool {
+	return len(l.parked) > 0 && time.Since(l.parkedAt) > markMax
+}
+
+// retryParked tries each result that was parked once more, if it is time or if
+// there will be no other.
+func (l *loop[T]) retryParked(last bool) {
+	l.mu.Lock()
+	var rs []Result
+	if last || l.parkedDue() {
+		rs, l.parked = l.parked, nil
+	}
+	l.marking = len(rs)
+	l.mu.Unlock()
+	if len(rs) == 0 {
+		return
+	}
+	var left []Result
+	for i := range rs {
+		if l.settle(rs[i:i+1]) != nil {
 			left = append(left, rs[i])
 		}
 	}
-	return left
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.marking, l.parked, l.parkedAt = 0, left, time.Now()
 }
 
 // settle is one Settle, and the accounts of what it answers.
@@ -129,15 +185,16 @@ func (l *loop[T]) settle(rs []Result) error {
 	es, err := l.claimer.Settle(ctx, rs)
 	l.hooks.Settled(len(rs), time.Since(began), err)
 	if err != nil {
-		l.unrecorded(len(rs), err)
 		return err
+	}
+	for _, e := range es {
+		l.excepted(e)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	odd := map[Key]Cause{}
 	for _, e := range es {
 		odd[e.Result.Key] = e.Cause
-		l.excepted(e)
 	}
 	for _, r := range rs {
 		if cause, ok := odd[r.Key]; !ok || cause == Late {

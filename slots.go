@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// sender is one of Concurrency goroutines that send. If a Sender ends it with
-// runtime.Goexit, another takes its place.
+// sender is one of Concurrency goroutines that send. If a Sender, or a hook, ends
+// it with runtime.Goexit, another takes its place.
 func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	left := true // by Goexit
 	var s *slot
-	var j *job[T]
 	defer func() {
 		if !left {
 			wg.Done()
 			return
 		}
-		l.finished(s, j, Ambiguous(errGoexit), nil)
+		l.answer(s, l.judge(s, Ambiguous(errGoexit), nil))
 		go l.sender(wg)
 	}()
 	for {
+		var j *job[T]
 		if j, s = l.next(); j == nil {
 			left = false
 			return
@@ -33,33 +33,38 @@ func (l *loop[T]) sender(wg *sync.WaitGroup) {
 func (l *loop[T]) next() (*job[T], *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for {
-		if l.stopping {
-			return nil, nil
-		}
-		now := time.Now()
-		for i := 0; i < len(l.ready); i++ {
-			j := l.ready[i]
-			switch {
-			case j.b.lost || j.b.gone:
-				l.take(i)
-				i--
-				l.giveBack(j, Released, 0)
-			case l.busy(j):
-				// A send of this row, under a claim that was lost, has not ended.
-				l.take(i)
-				i--
-				l.giveBack(j, Retry, l.cfg.Lease)
-			case l.mayBegin(j, now):
-				l.take(i)
-				return j, l.begin(j, now)
-			}
-			if l.alone || len(l.marks) > marksMost {
-				break
-			}
+	for !l.stopping {
+		if j, s := l.pick(time.Now()); j != nil {
+			return j, s
 		}
 		l.startable.Wait()
 	}
+	return nil, nil
+}
+
+// pick takes the first job that may be begun now, and answers those that never
+// may be.
+func (l *loop[T]) pick(now time.Time) (*job[T], *slot) {
+	for i := 0; i < len(l.ready) && !l.alone && len(l.marks) <= marksMost; {
+		j := l.ready[i]
+		switch {
+		case !j.b.mayBegin():
+			l.take(i)
+			l.giveBack(j, Released, 0)
+		case l.busy(j):
+			// A send of this row, under a claim that was lost, has not ended.
+			l.take(i)
+			l.giveBack(j, Retry, l.cfg.Lease)
+		case !l.inTime(j, now): // the keeper or the watchman decides on it
+			i++
+		case j.b.alone && !l.quiet():
+			return nil, nil // what is behind it waits too, else it would never be quiet
+		default:
+			l.take(i)
+			return j, l.begin(j, now)
+		}
+	}
+	return nil, nil
 }
 
 func (l *loop[T]) take(i int) {
@@ -83,27 +88,18 @@ func (l *loop[T]) busy(j *job[T]) bool {
 	return false
 }
 
-// mayBegin: the send would surely end before the lease, and nothing else is
-// being sent if the row is to be sent alone.
-func (l *loop[T]) mayBegin(j *job[T], now time.Time) bool {
-	if l.alone || len(l.marks) > marksMost || j.b.left(l.cfg.Lease, now) < l.cfg.SendTimeout+l.cfg.margin() {
-		return false
-	}
-	if !j.b.alone {
-		return true
-	}
-	for s := range l.slots {
-		if !s.stuck { // waiting for quiet is bounded: what is stuck is not waited for
-			return false
-		}
-	}
-	return true
+// inTime: the send would surely end before the lease does.
+func (l *loop[T]) inTime(j *job[T], now time.Time) bool {
+	return j.b.left(l.cfg.Lease, now) >= l.cfg.SendTimeout+l.cfg.margin()
 }
 
+// quiet: nothing is being sent, except what is stuck: that is not waited for.
+func (l *loop[T]) quiet() bool { return len(l.slots) == l.stuck }
+
 func (l *loop[T]) begin(j *job[T], now time.Time) *slot {
-	s := &slot{b: j.b, began: now, keys: make([]Key, len(j.items))}
+	s := &slot{b: j.b, began: now, rows: make([]attempt, len(j.items))}
 	for i, item := range j.items {
-		s.keys[i] = item.Key
+		s.rows[i] = attempt{item.Key, item.Attempt}
 		l.sending[item.Key] = struct{}{}
 	}
 	l.slots[s] = struct{}{}
@@ -114,11 +110,16 @@ func (l *loop[T]) begin(j *job[T], now time.Time) *slot {
 // send sends one job. Its context ends at SendTimeout, which is before the lease
 // could end, or when the claim is lost.
 func (l *loop[T]) send(s *slot, j *job[T]) {
-	if l.beginner != nil && l.cfg.Delivery == AtMostOnce && !l.intend(s, j) {
-		return
+	if l.cfg.Delivery == AtMostOnce {
+		if err := l.intend(s, j); err != nil {
+			l.answer(s, notBegun(s, err))
+			return
+		}
 	}
 	ctx, cancel := context.WithCancelCause(l.work)
-	limit := time.AfterFunc(l.cfg.SendTimeout, func() { cancel(context.DeadlineExceeded) })
+	defer cancel(nil)
+	ctx, release := context.WithTimeout(ctx, l.cfg.SendTimeout)
+	defer release()
 	l.mu.Lock()
 	s.cancel = cancel
 	if s.b.lost || s.b.gone {
@@ -126,64 +127,79 @@ func (l *loop[T]) send(s *slot, j *job[T]) {
 	}
 	l.mu.Unlock()
 	err := call(ctx, l.Dispatcher.sender, j.items)
-	limit.Stop()
-	ctxErr := ctx.Err()
-	cancel(nil)
-	l.finished(s, j, err, ctxErr)
+	l.answer(s, l.judge(s, err, ctx.Err()))
 }
 
-// intend records that the rows are about to be sent. It returns false if they
-// may not be.
-func (l *loop[T]) intend(s *slot, j *job[T]) bool {
-	refs := make([]Ref, len(j.items))
-	for i, item := range j.items {
-		refs[i] = Ref{Key: item.Key, Token: s.b.token}
+// intend records that the rows are about to be sent. After an error they may not
+// be.
+func (l *loop[T]) intend(s *slot, j *job[T]) error {
+	refs := make([]Ref, len(s.rows))
+	for i, a := range s.rows {
+		refs[i] = Ref{Key: a.key, Token: s.b.token}
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.renewWithin())
+	defer cancel()
 	lost, err := l.beginner.Begin(ctx, refs)
-	cancel()
-	l.mu.Lock()
-	late := s.b.left(l.cfg.Lease, time.Now()) < l.cfg.SendTimeout+l.cfg.margin()
-	l.mu.Unlock()
-	if err == nil && len(lost) == 0 && !late {
-		return true
-	}
-	// What was begun was surely not sent: its owner may say so.
-	if err == nil && len(lost) > 0 {
-		err = ErrLost
-	}
-	for i := range j.items {
-		j.items[i].Attempt = 0 // so that it is no last attempt
-	}
-	l.finished(s, j, RetryAfter(jitter(time.Second), err), nil)
-	return false
-}
-
-// finished records the answers of a job and frees its slot.
-func (l *loop[T]) finished(s *slot, j *job[T], err, ctxErr error) {
-	took := time.Since(s.began)
-	rs := make([]Result, len(j.items))
-	for i, item := range j.items {
-		answer := answerFor(err, i)
-		rs[i] = l.cfg.judge(Ref{Key: s.keys[i], Token: s.b.token}, item.Attempt, answer, ctxErr)
-		l.hooks.Sent(s.keys[i], rs[i].Outcome, item.Attempt, took, answer)
+	if err != nil {
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(lost) > 0 || !s.b.mayBegin() || !l.inTime(j, time.Now()) {
+		return ErrLost
+	}
+	return nil
+}
+
+// notBegun answers rows whose intent may have been recorded, and which were
+// surely not sent.
+func notBegun(s *slot, err error) []Result {
+	rs := make([]Result, len(s.rows))
+	for i, a := range s.rows {
+		rs[i] = Result{Key: a.key, Token: s.b.token, Outcome: Retry, After: jitter(time.Second), Uncharged: true, Reason: reasonOf(err)}
+	}
+	return rs
+}
+
+// judge turns the answer of a Send into results, and tells the hooks.
+func (l *loop[T]) judge(s *slot, err, ctxErr error) []Result {
+	took := time.Since(s.began)
+	rs := make([]Result, len(s.rows))
+	for i, a := range s.rows {
+		answer := answerFor(err, i)
+		rs[i] = l.cfg.judge(Ref{Key: a.key, Token: s.b.token}, a.n, answer, ctxErr)
+		l.hooks.Sent(a.key, rs[i].Outcome, a.n, took, answer)
+	}
+	return rs
+}
+
+// answer takes the results of a job to be recorded, and frees its slot.
+func (l *loop[T]) answer(s *slot, rs []Result) {
+	took := time.Since(s.began)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.answered { // a hook ended the goroutine after that
+		return
+	}
+	s.answered = true
 	l.pace += (took - l.pace) / 16
-	for _, k := range s.keys {
-		delete(l.sending, k)
+	for _, a := range s.rows {
+		delete(l.sending, a.key)
 	}
 	delete(l.slots, s)
+	if s.stuck {
+		l.stuck--
+		l.hungry.Broadcast()
+	}
 	if s.b.alone {
 		l.alone = false
 	}
-	if l.noMore { // Run has returned without this send
+	if l.noMore { // Run has returned, or is about to, and has named these rows
 		return
 	}
 	l.marks = append(l.marks, rs...)
 	l.marked.Broadcast()
-	if s.b.alone || len(l.slots) == 0 {
+	if l.alones > 0 {
 		l.startable.Broadcast()
 	}
 }
