@@ -182,7 +182,7 @@ func (d sqlite) Inspect(ctx context.Context, db *sql.DB, schema, table string) (
 	if err := d.indexes(ctx, db, live, schema, table); err != nil {
 		return nil, err
 	}
-	return live, d.writable(ctx, db, live)
+	return live, d.writable(ctx, db, live, Qualified(d, schema, table))
 }
 
 func (sqlite) columns(ctx context.Context, db *sql.DB, live *Live, schema, table string) error {
@@ -216,11 +216,12 @@ FROM pragma_index_list(?, ?) l JOIN pragma_index_info(l.name, ?) x GROUP BY l.na
 	return readIndexes(ctx, db, live, query, table, schema, schema)
 }
 
-// writable asks for the write lock and gives it back.
-func (d sqlite) writable(ctx context.Context, db *sql.DB, live *Live) error {
+// writable writes nothing, as a write: BEGIN IMMEDIATE alone is granted on a file
+// that cannot be written.
+func (d sqlite) writable(ctx context.Context, db *sql.DB, live *Live, table string) error {
 	tx, err := d.Begin(ctx, db)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, "PRAGMA user_version")
+		_, err = tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE 1 = 0")
 		tx.Rollback()
 	}
 	if err != nil && d.Classify(err) == Fatal {
