@@ -7,7 +7,6 @@ import (
 	"log"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -44,10 +43,10 @@ type sqliteFile struct {
 	ours bool
 }
 
-// findFile looks at the file that the user named; "" is one in dir.
-func findFile(dsn, dir string, existing bool) (sqliteFile, error) {
+// findFile looks at the file that the user named, if any.
+func findFile(dsn, byDefault string, existing bool) (sqliteFile, error) {
 	if dsn == "" {
-		return sqliteFile{filepath.Join(dir, "receivers.db"), true}, nil
+		return sqliteFile{byDefault, true}, nil
 	}
 	if strings.HasPrefix(dsn, "file:") || strings.HasPrefix(dsn, ":") {
 		return sqliteFile{}, fmt.Errorf("-dsn is %q: for sqlite, give the path of a file, which the workers can share", dsn)

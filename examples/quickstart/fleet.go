@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type workerProcess struct {
 // startFleet starts the workers, each as a process of this same program. They
 // end when their standard input does: so they stop when we ask them to, and
 // they also do when we die.
-func startFleet(dir string, jobs []job, told func(w *workerProcess, e event)) (*fleet, error) {
+func startFleet(dir folder, jobs []job, told func(w *workerProcess, e event)) (*fleet, error) {
 	f := &fleet{}
 	for _, j := range jobs {
 		w, err := startWorker(dir, j, told)
@@ -54,13 +53,13 @@ func startFleet(dir string, jobs []job, told func(w *workerProcess, e event)) (*
 	return f, nil
 }
 
-func startWorker(dir string, j job, told func(w *workerProcess, e event)) (*workerProcess, error) {
+func startWorker(dir folder, j job, told func(w *workerProcess, e event)) (*workerProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	w := &workerProcess{
-		name: j.Worker, cmd: exec.Command(self, workerArg), log: filepath.Join(dir, j.Worker+".log"), ended: make(chan struct{}),
+		name: j.Worker, cmd: exec.Command(self, workerArg), log: dir.file(j.Worker + ".log"), ended: make(chan struct{}),
 		inFlight: map[string]string{}, outcomes: map[string]int{}, excepted: map[string]int{},
 	}
 	log, err := os.Create(w.log)

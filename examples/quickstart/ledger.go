@@ -82,7 +82,10 @@ type tally struct {
 
 // count compares the log with the receivers: expected is how many mails each
 // address is to get. inFlight are the Message-IDs that a killed worker had begun
-// to send and had not recorded: those, and no others, may come twice.
+// to send and had not recorded: those, and no others, may come twice. The worker
+// announced each mail before it began to send it, and told of its record after
+// the database had confirmed it, so the set errs only towards too many. To look
+// for each second mail in it is stricter than to compare the two numbers.
 func count(entries []entry, expected map[string]int, inFlight map[string]bool) tally {
 	t := tally{byWorker: map[string]int{}}
 	mails := map[string]int{}           // by Message-ID

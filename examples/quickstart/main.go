@@ -22,11 +22,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"golang.org/x/term"
+)
+
+const (
+	interrupted = 130 // the exit code
+	serverLog   = "mailserver.log"
 )
 
 func main() {
@@ -54,7 +58,8 @@ func realMain(ctx context.Context, args []string, out, errs io.Writer) int {
 	return code
 }
 
-// run returns the exit code, and what is to be said on standard error.
+// run returns the exit code, and what is to be said on standard error. Whatever
+// can be refused is refused before anything is changed.
 func run(ctx context.Context, o options, out io.Writer) (code int, err error) {
 	var imported importReport
 	if !o.existing {
@@ -62,18 +67,25 @@ func run(ctx context.Context, o options, out io.Writer) (code int, err error) {
 			return 2, err
 		}
 	}
-	dir, remove, err := o.folder()
+	dir, err := o.folder()
 	if err != nil {
 		return 2, err
 	}
-	defer func() {
-		if code != 1 {
-			remove()
-		} else if o.dir == "" {
-			fmt.Fprintln(out, "The logs are left in", dir)
-		}
-	}()
+	defer func() { dir.clear(code, out) }()
+	ledger, err := openLedger(dir.file(serverLog))
+	if err != nil {
+		return 2, err
+	}
+	defer ledger.file.Close()
+	server, err := startMailServer(ledger, o.seed)
+	if err != nil {
+		return 2, err
+	}
+	defer server.close()
 	c, err := prepare(ctx, o, dir, imported.Receivers)
+	if ctx.Err() != nil {
+		return interrupted, errors.New("interrupted")
+	}
 	if err != nil {
 		return 2, err
 	}
@@ -81,31 +93,13 @@ func run(ctx context.Context, o options, out io.Writer) (code int, err error) {
 	if !o.existing {
 		printImport(out, imported, o.csvName())
 	}
-	return send(ctx, o, c, dir, out)
+	return send(ctx, o, c, server, dir, out)
 }
 
-// send runs the mail server and the workers until all is sent.
-func send(ctx context.Context, o options, c *campaign, dir string, out io.Writer) (int, error) {
-	logFile := filepath.Join(dir, "mailserver.log")
-	ledger, err := openLedger(logFile)
-	if err != nil {
-		c.undo()
-		return 2, err
-	}
-	defer ledger.file.Close()
-	server, err := startMailServer(ledger, o.seed)
-	if err != nil {
-		c.undo()
-		return 2, err
-	}
-	defer server.close()
-
-	total := 0
-	for _, n := range c.expected {
-		total += n
-	}
-	s := newScreen(out, isTerminal(out), total)
-	s.say("%d worker processes send %d mails over SMTP to %s", o.workers, total, server.addr)
+// send runs the workers until all is sent.
+func send(ctx context.Context, o options, c *campaign, server *mailServer, dir folder, out io.Writer) (int, error) {
+	s := newScreen(out, isTerminal(out), c.total())
+	s.say("%d worker processes send %d mails over SMTP to %s", o.workers, s.total, server.addr)
 	f, err := startFleet(dir, jobs(o, c, server.addr), func(w *workerProcess, e event) {
 		if e.Event == evReturned {
 			s.say("%s has given back %d rows of a vanished worker", w.name, e.N)
@@ -115,12 +109,12 @@ func send(ctx context.Context, o options, c *campaign, dir string, out io.Writer
 		return 1, err
 	}
 	defer f.stop()
-	err = watch(ctx, o, total, server, f, s)
+	err = watch(ctx, o, server, f, s)
 	f.stop()
 	if err != nil {
 		return 1, err
 	}
-	return conclude(ctx, c, f, s, logFile, out)
+	return conclude(ctx, c, f, s, dir, out)
 }
 
 // jobs is what each worker is told.
@@ -139,7 +133,7 @@ func jobs(o options, c *campaign, smtp string) []job {
 
 // watch waits until the workers are done, shows how far they are, and kills one
 // of them when half of the mails are sent.
-func watch(ctx context.Context, o options, total int, server *mailServer, f *fleet, s *screen) error {
+func watch(ctx context.Context, o options, server *mailServer, f *fleet, s *screen) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	kill, rnd := o.kill, rand.New(rand.NewPCG(o.seed, 1))
@@ -154,7 +148,7 @@ func watch(ctx context.Context, o options, total int, server *mailServer, f *fle
 			return err
 		}
 		s.update(p)
-		if !kill || p.sent < total/2 {
+		if !kill || p.sent < s.total/2 {
 			continue
 		}
 		if w := f.kill(rnd); w != nil {
@@ -170,9 +164,9 @@ func watch(ctx context.Context, o options, total int, server *mailServer, f *fle
 }
 
 // conclude counts, prints and judges.
-func conclude(ctx context.Context, c *campaign, f *fleet, s *screen, logFile string, out io.Writer) (int, error) {
+func conclude(ctx context.Context, c *campaign, f *fleet, s *screen, dir folder, out io.Writer) (int, error) {
 	took := s.elapsed()
-	file, err := os.Open(logFile)
+	file, err := os.Open(dir.file(serverLog))
 	if err != nil {
 		return 1, err
 	}
@@ -182,15 +176,14 @@ func conclude(ctx context.Context, c *campaign, f *fleet, s *screen, logFile str
 		return 1, err
 	}
 	t := count(entries, c.expected, f.inFlight())
-	interrupted := ctx.Err() != nil
 	left, done, dead, err := c.counts(context.WithoutCancel(ctx))
 	if err != nil {
 		return 1, fmt.Errorf("cannot count the table: %w", err)
 	}
 	printResult(out, t, f, done, dead, left)
-	if interrupted {
+	if ctx.Err() != nil {
 		fmt.Fprintf(out, "\nInterrupted: %d receivers have not got their mail; their rows are pending.\n", t.never)
-		return 130, nil
+		return interrupted, nil
 	}
 	if why := t.failed(); why != "" {
 		return 1, errors.New("FAILED: " + why)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -79,26 +80,62 @@ func (o *options) check(given map[string]bool) error {
 	return nil
 }
 
-// folder returns where files go, and what to call at the end: a folder that the
-// user named is kept.
-func (o *options) folder() (dir string, remove func(), err error) {
+// folder is where files go.
+type folder struct {
+	path       string
+	temp, made bool // temporary; made by us
+}
+
+func (o *options) folder() (f folder, err error) {
 	if o.dir == "" {
-		if dir, err = os.MkdirTemp("", "sendonce-quickstart-"); err != nil {
-			return "", nil, fmt.Errorf("cannot make a temporary folder: %w: name one that can be written with -dir", err)
+		if f.path, err = os.MkdirTemp("", "sendonce-quickstart-"); err != nil {
+			return f, fmt.Errorf("cannot make a temporary folder: %w: name one that can be written with -dir", err)
 		}
-		return dir, func() { _ = os.RemoveAll(dir) }, nil
+		f.temp = true
+		return f, nil
 	}
+	f.path = o.dir
 	entries, err := os.ReadDir(o.dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+		f.made = true
 		err = os.Mkdir(o.dir, 0o755)
 	case err == nil && len(entries) > 0:
 		err = fmt.Errorf("%s is not empty", o.dir)
+	case err == nil:
+		err = tryToWrite(o.dir)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("cannot use the folder of -dir: %w: name a new or an empty one that can be written", err)
+		return f, fmt.Errorf("cannot use the folder of -dir: %w: name a new or an empty one that can be written", err)
 	}
-	return o.dir, func() {}, nil
+	return f, nil
+}
+
+// file is a file in the folder.
+func (f folder) file(name string) string { return filepath.Join(f.path, name) }
+
+// clear takes away what is not to stay: all of a temporary folder unless the run
+// failed, and of the user's what we made if the run was refused.
+func (f folder) clear(code int, out io.Writer) {
+	switch {
+	case f.temp && code == 1:
+		fmt.Fprintln(out, "The logs are left in", f.path)
+	case f.temp:
+		_ = os.RemoveAll(f.path)
+	case code == 2:
+		_ = os.Remove(f.file(serverLog))
+		if f.made {
+			_ = os.Remove(f.path)
+		}
+	}
+}
+
+func tryToWrite(dir string) error {
+	file, err := os.CreateTemp(dir, "try-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
 func (o *options) csvName() string {

@@ -40,11 +40,11 @@ var createTable = map[string]string{
 
 // prepare connects and makes the table ready. If it returns an error, it has
 // changed nothing.
-func prepare(ctx context.Context, o options, dir string, receivers []receiver) (_ *campaign, err error) {
+func prepare(ctx context.Context, o options, dir folder, receivers []receiver) (_ *campaign, err error) {
 	c := &campaign{driver: o.driver, dsn: o.dsn, table: table{Name: o.table}, undo: func() {}}
 	cure := "start the server, or correct -dsn"
 	if o.driver == "sqlite" {
-		file, err := findFile(o.dsn, dir, o.existing)
+		file, err := findFile(o.dsn, dir.file("receivers.db"), o.existing)
 		if err != nil {
 			return nil, err
 		}
@@ -66,6 +66,15 @@ func prepare(ctx context.Context, o options, dir string, receivers []receiver) (
 		return c, c.useTable(ctx)
 	}
 	return c, c.fillTable(ctx, receivers)
+}
+
+// total is the number of mails to send.
+func (c *campaign) total() int {
+	total := 0
+	for _, n := range c.expected {
+		total += n
+	}
+	return total
 }
 
 func (c *campaign) ping(ctx context.Context) error {

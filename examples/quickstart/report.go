@@ -47,10 +47,10 @@ func printResult(out io.Writer, t tally, f *fleet, done, dead, left int64) {
 	fmt.Fprintf(w, "  refused for now\t%6d\t(4xx; sent later)\n", t.deferred)
 	_ = w.Flush()
 
-	fmt.Fprintln(out, "\nThe workers say:")
-	fmt.Fprintln(w, "  worker\tsent\tretried\tdead\treleased\ttaken back\tremarks")
+	fmt.Fprintln(out, "\nThe workers say (and how many of their mails are in the mail server's log):")
+	fmt.Fprintln(w, "  worker\tsent\tin the log\tretried\tdead\treleased\ttaken back\tremarks")
 	for _, p := range f.workers {
-		fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%s\n", p.name, p.outcomes["done"], p.outcomes["retry"], p.outcomes["dead"], p.outcomes["released"], p.returned, remarks(p))
+		fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", p.name, p.outcomes["done"], t.byWorker[p.name], p.outcomes["retry"], p.outcomes["dead"], p.outcomes["released"], p.returned, remarks(p))
 	}
 	_ = w.Flush()
 	fmt.Fprintf(out, "\nThe table says: %d done, %d dead, %d left.\n", done, dead, left)
