@@ -1,0 +1,199 @@
+-- look whether a window has fresh rows, from its start
+SELECT 1
+FROM `receivers`
+WHERE `id` <= :to
+  AND (`status` = 0) IS TRUE
+  AND (`next_attempt` IS NULL) IS TRUE LIMIT 1;
+
+-- look whether a window has fresh rows
+SELECT 1
+FROM `receivers`
+WHERE `id` > :from
+  AND `id` <= :to
+  AND (`status` = 0) IS TRUE
+  AND (`next_attempt` IS NULL) IS TRUE LIMIT 1;
+
+-- look for rows that come back
+SELECT `id`, `token`, `attempts`, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `next_attempt`)
+FROM `receivers`
+WHERE `next_attempt` <= UTC_TIMESTAMP(6)
+  AND (`status` = 0) IS TRUE
+ORDER BY `next_attempt` LIMIT 100;
+
+-- look for rows that come back, above the low mark
+SELECT `id`, `token`, `attempts`, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `next_attempt`)
+FROM `receivers`
+WHERE `next_attempt` >= CAST('1970-01-01' AS DATETIME(6)) + INTERVAL (:low) MICROSECOND
+  AND `next_attempt` <= UTC_TIMESTAMP(6)
+  AND (`status` = 0) IS TRUE
+ORDER BY `next_attempt` LIMIT 100;
+
+-- pick fresh rows from the start of a window
+SELECT `id`
+FROM `receivers`
+WHERE `id` <= :to
+  AND (`status` = 0) IS TRUE
+  AND (`next_attempt` IS NULL) IS TRUE
+ORDER BY `id` LIMIT 100 FOR UPDATE SKIP LOCKED;
+
+-- claim fresh rows from the start of a window
+UPDATE `receivers`
+SET `status` = 1, `token` = :token, `attempts` = `attempts` + 1, `next_attempt` = NULL
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND (`next_attempt` IS NULL) IS TRUE;
+
+-- read back fresh rows from the start of a window
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND `token` = :token
+  AND `status` = 1;
+
+-- record the claim of fresh rows from the start of a window
+INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
+
+-- pick fresh rows
+SELECT `id`
+FROM `receivers`
+WHERE `id` > :from
+  AND `id` <= :to
+  AND (`status` = 0) IS TRUE
+  AND (`next_attempt` IS NULL) IS TRUE
+ORDER BY `id` LIMIT 100 FOR UPDATE SKIP LOCKED;
+
+-- claim fresh rows
+UPDATE `receivers`
+SET `status` = 1, `token` = :token, `attempts` = `attempts` + 1, `next_attempt` = NULL
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND (`next_attempt` IS NULL) IS TRUE;
+
+-- read back fresh rows
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND `token` = :token
+  AND `status` = 1;
+
+-- record the claim of fresh rows
+INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
+
+-- pick rows by the user's order
+SELECT `id`
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND `token` = 0
+  AND (`next_attempt` IS NULL OR `next_attempt` <= UTC_TIMESTAMP(6))
+ORDER BY `id` FOR UPDATE SKIP LOCKED;
+
+-- claim rows by the user's order
+UPDATE `receivers`
+SET `status` = 1, `token` = :token, `attempts` = `attempts` + 1, `next_attempt` = NULL
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND `token` = 0
+  AND (`next_attempt` IS NULL OR `next_attempt` <= UTC_TIMESTAMP(6));
+
+-- read back rows by the user's order
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND `token` = :token
+  AND `status` = 1;
+
+-- record the claim of rows by the user's order
+INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
+
+-- pick rows that come back
+SELECT `id`
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND `token` = 0
+  AND `next_attempt` <= UTC_TIMESTAMP(6)
+ORDER BY `id` FOR UPDATE SKIP LOCKED;
+
+-- claim rows that come back
+UPDATE `receivers`
+SET `status` = 1, `token` = :token, `attempts` = `attempts` + 1, `next_attempt` = NULL
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND `token` = 0
+  AND `next_attempt` <= UTC_TIMESTAMP(6);
+
+-- read back rows that come back
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND `token` = :token
+  AND `status` = 1;
+
+-- record the claim of rows that come back
+INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
+
+-- pick suspects
+SELECT `id`
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND `token` <> 0
+  AND `next_attempt` <= UTC_TIMESTAMP(6)
+  AND `attempts` < :last
+ORDER BY `id` FOR UPDATE SKIP LOCKED;
+
+-- claim suspects
+UPDATE `receivers`
+SET `status` = 1, `token` = :token, `attempts` = `attempts` + 1, `next_attempt` = NULL
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND `token` <> 0
+  AND `next_attempt` <= UTC_TIMESTAMP(6)
+  AND `attempts` < :last;
+
+-- read back suspects
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND `token` = :token
+  AND `status` = 1;
+
+-- record the claim of suspects
+INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
+
+-- pick a suspect on its last attempt
+SELECT `id`
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND `token` <> 0
+  AND `next_attempt` <= UTC_TIMESTAMP(6)
+  AND `attempts` >= :last
+ORDER BY `id` FOR UPDATE SKIP LOCKED;
+
+-- claim a suspect on its last attempt
+UPDATE `receivers`
+SET `status` = 1, `token` = :token, `attempts` = `attempts` + 1, `next_attempt` = NULL
+WHERE `id` IN (:keys)
+  AND (`status` = 0) IS TRUE
+  AND `token` <> 0
+  AND `next_attempt` <= UTC_TIMESTAMP(6)
+  AND `attempts` >= :last;
+
+-- read back a suspect on its last attempt
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+FROM `receivers`
+WHERE `id` IN (:keys)
+  AND `token` = :token
+  AND `status` = 1;
+
+-- record the claim of a suspect on its last attempt
+INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
+
