@@ -90,9 +90,6 @@ func (s *Partitioned[T]) condition(a partition.Assignment) (string, error) {
 	if len(a.Mine) == 0 {
 		return " AND 1 = 0", nil
 	}
-	if len(a.Mine) == a.Count {
-		return "", nil
-	}
 	kind := map[dialect.KeyKind]partition.Kind{
 		dialect.KeyInt: partition.KindInt, dialect.KeyUint: partition.KindUint,
 		dialect.KeyText: partition.KindText, dialect.KeyUUID: partition.KindUUID,

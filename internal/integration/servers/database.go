@@ -59,6 +59,9 @@ func SQLite(t testing.TB) *Database {
 // mysql, "default_query_exec_mode=exec" for pgx.
 func (d *Database) With(params ...string) string { return d.dsnFor(d.Driver, params) }
 
+// DSNFor is With for another driver of the same database.
+func (d *Database) DSNFor(driver string, params ...string) string { return d.dsnFor(driver, params) }
+
 // At returns the same database, reached through another address: a proxy's or a
 // pooler's.
 func (d *Database) At(addr string) *Database {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 )
 
 var reported sync.Map
@@ -13,8 +14,31 @@ var reported sync.Map
 // report appends a line about a server to the file that SENDONCE_TEST_REPORT
 // names: scripts/server-table makes a table of the lines of all test binaries.
 func report(k *kind, version, via string) {
+	appendReport(k.title, version, via, binary())
+}
+
+// Ran appends a line to the same file that says, when the test has ended, what
+// became of a combination of parts: "ran", "FAILED" or "SKIPPED".
+func Ran(t testing.TB, combination string) {
+	t.Helper()
+	t.Cleanup(func() {
+		verdict := "ran"
+		switch {
+		case t.Failed():
+			verdict = "FAILED"
+		case t.Skipped():
+			verdict = "SKIPPED"
+		}
+		appendReport("combination", combination, verdict, binary())
+	})
+}
+
+// binary is the name of this test binary.
+func binary() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".test") }
+
+func appendReport(fields ...string) {
 	path := os.Getenv("SENDONCE_TEST_REPORT")
-	line := strings.Join([]string{k.title, version, via, strings.TrimSuffix(filepath.Base(os.Args[0]), ".test")}, "\t") + "\n"
+	line := strings.Join(fields, "\t") + "\n"
 	if _, again := reported.LoadOrStore(line, true); again || path == "" {
 		return
 	}
