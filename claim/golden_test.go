@@ -321,11 +321,11 @@ func TestEveryClaimIsGuarded(t *testing.T) {
 					continue
 				}
 				n := mapped(t, d, fullTable, nil)
-				_, outer, _ := strings.Cut(text, "\nSET ")
-				if i := strings.LastIndex(outer, ")) \n"); i > 0 {
-					outer = outer[i:]
+				guards := 1 // in the condition of the UPDATE
+				if n.d.Caps().UpdateReturning {
+					guards = 2 // and in the sub-select
 				}
-				assert.Contains(t, clauses(outer), clauses(n.d.Is(n.status, n.lit[pending], n.keyKind)), text)
+				assert.Equal(t, guards, strings.Count(text, n.d.Is(n.status, n.lit[pending], n.keyKind)), text)
 			}
 		}
 	}
