@@ -120,7 +120,7 @@ func (mysql) Classify(err error) Class {
 		return Transient
 	case 1044, 1045, 1049, 1054, 1064, 1142, 1143, 1146, 1698:
 		return Fatal
-	case 1048, 1264, 1265, 1292, 1300, 1366, 1406, 1644, 3819, 4025:
+	case 1048, 1062, 1264, 1265, 1292, 1300, 1366, 1406, 1451, 1452, 1644, 1690, 3819, 4025:
 		return BadData
 	}
 	return Other
