@@ -13,7 +13,7 @@ import (
 	"github.com/sendonce/sendonce/examples/internal/demo"
 )
 
-func main() { demo.Exit(run(context.Background(), demo.ParseFlags())) }
+func main() { demo.Main("atomic", run) }
 
 func run(ctx context.Context, f demo.Flags) error {
 	db, dialect, done, err := demo.Open(ctx, f)

@@ -6,8 +6,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"net/url"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,20 +20,16 @@ import (
 )
 
 func main() {
-	url := flag.String("redis", "redis://127.0.0.1:6379/0", "where Redis is")
-	demo.Exit(run(context.Background(), demo.ParseFlags(), *url))
+	address := flag.String("redis", "redis://127.0.0.1:6379/0", "where Redis is")
+	demo.Main("redislock", func(ctx context.Context, f demo.Flags) error { return run(ctx, f, *address) })
 }
 
-func run(ctx context.Context, f demo.Flags, url string) error {
-	options, err := redis.ParseURL(url)
+func run(ctx context.Context, f demo.Flags, address string) error {
+	client, err := connect(ctx, address)
 	if err != nil {
 		return err
 	}
-	client := redis.NewClient(options)
 	defer client.Close()
-	if err := client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("no Redis at %s: %w", url, err)
-	}
 	locker, err := redislock.New(client, nil)
 	if err != nil {
 		return err
@@ -45,3 +43,28 @@ func run(ctx context.Context, f demo.Flags, url string) error {
 		return claim.NewLocked[demo.Mail](ctx, db, dialect, demo.Table, locker, nil)
 	})
 }
+
+func connect(ctx context.Context, address string) (*redis.Client, error) {
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		// The whole URL may hold a password.
+		var bad *url.Error
+		if errors.As(err, &bad) {
+			err = bad.Err
+		}
+		return nil, fmt.Errorf("-redis is not understood: %w: give it as in redis://user:password@host:6379/0", err)
+	}
+	redis.SetLogger(quiet{})
+	client := redis.NewClient(options)
+	if err := client.Ping(ctx).Err(); err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("cannot reach Redis: %w: start the server, or correct -redis, as in redis://user:password@host:6379/0", err)
+	}
+	return client, nil
+}
+
+// quiet drops what the client logs: it also returns it.
+type quiet struct{}
+
+// Printf drops its arguments.
+func (quiet) Printf(context.Context, string, ...any) {}

@@ -5,7 +5,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,10 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
-	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/jmoiron/sqlx"
-	_ "modernc.org/sqlite"
 
 	"github.com/sendonce/sendonce"
 	"github.com/sendonce/sendonce/claim"
@@ -33,53 +29,36 @@ type Flags struct {
 	Rows, Workers int
 }
 
-// ParseFlags reads the command line. An example may add flags of its own before.
-func ParseFlags() Flags {
-	var f Flags
-	flag.StringVar(&f.Driver, "driver", "sqlite", "sqlite, postgres or mysql")
-	flag.StringVar(&f.DSN, "dsn", "", "the data source name; a temporary file for sqlite if empty")
-	flag.IntVar(&f.Rows, "n", 1000, "rows")
-	flag.IntVar(&f.Workers, "workers", 4, "workers, each with a Claimer of its own")
-	flag.Parse()
-	return f
-}
-
 // Table is what the examples work on. Its rows are sent and stay.
 var Table = claim.Table{Name: "sendonce_demo", Columns: claim.Columns{LastError: "last_error"}}
 
 // Open opens the database and makes the table anew.
 func Open(ctx context.Context, f Flags) (db *sqlx.DB, d claim.Dialect, done func(), err error) {
-	driver, dialect := map[string]string{"sqlite": "sqlite", "postgres": "pgx", "mysql": "mysql"}[f.Driver], claim.SQLite
-	switch f.Driver {
-	case "postgres":
-		dialect = claim.Postgres
-	case "mysql":
-		dialect = claim.MySQL
-	}
-	if driver == "" {
-		return nil, 0, nil, fmt.Errorf("-driver %s is none of sqlite, postgres, mysql", f.Driver)
-	}
 	dir := ""
 	if f.Driver == "sqlite" && f.DSN == "" {
 		if dir, err = os.MkdirTemp("", "sendonce-demo-"); err != nil {
 			return nil, 0, nil, err
 		}
-		f.DSN = "file:" + filepath.Join(dir, "demo.db") + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_txlock=immediate"
+		f.DSN = filepath.Join(dir, "demo.db")
 	}
-	if db, err = sqlx.ConnectContext(ctx, driver, f.DSN); err != nil {
-		return nil, 0, nil, err
-	}
-	done = func() {
-		_ = db.Close()
+	removeDir := func() {
 		if dir != "" {
 			_ = os.RemoveAll(dir)
 		}
 	}
-	if err := fill(ctx, db, dialect, f.Rows); err != nil {
-		done()
+	if db, d, err = Connect(ctx, f); err != nil {
+		removeDir()
 		return nil, 0, nil, err
 	}
-	return db, dialect, done, nil
+	done = func() {
+		_ = db.Close()
+		removeDir()
+	}
+	if err := fill(ctx, db, d, f.Rows); err != nil {
+		done()
+		return nil, 0, nil, fmt.Errorf("cannot make the table %s: %w: name a database in which you may create tables", Table.Name, err)
+	}
+	return db, d, done, nil
 }
 
 func fill(ctx context.Context, db *sqlx.DB, d claim.Dialect, rows int) error {
@@ -141,7 +120,7 @@ func Work(ctx context.Context, f Flags, open func(ctx context.Context) (sendonce
 		return err
 	}
 	if len(sent) != f.Rows || twice > 0 {
-		return fmt.Errorf("%d rows of %d were sent, and %d twice", len(sent), f.Rows, twice)
+		return Failed(fmt.Errorf("%d rows of %d were sent, and %d twice", len(sent), f.Rows, twice))
 	}
 	return nil
 }
@@ -162,12 +141,4 @@ func worker(ctx context.Context, i int, open func(ctx context.Context) (sendonce
 	stats, err := d.Drain(ctx)
 	fmt.Printf("worker-%d sent %d rows in %d claims\n", i+1, stats.Sent, stats.Claims)
 	return err
-}
-
-// Exit ends the program: with a line and 2 if there was an error.
-func Exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
 }
