@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/sendonce/sendonce"
@@ -107,8 +108,10 @@ func (s *store) Requeue(ctx context.Context, r Requeue) (int64, error) {
 		if len(r.Keys) == 0 {
 			return 0, nil
 		}
-		keys := append(dialect.Keys(nil), r.Keys...)
-		sortKeys(keys)
+		keys, err := s.keysAs(r.Keys)
+		if err != nil {
+			return 0, err
+		}
 		where, args["keys"] = append(where, s.keysIn()), keys
 	}
 	if r.Where != "" {
@@ -119,6 +122,37 @@ func (s *store) Requeue(ctx context.Context, r Requeue) (int64, error) {
 		where = append(where, cond)
 	}
 	return s.exec(ctx, s.db, "requeue rows", s.d.Compile(s.update(set, where...)), args)
+}
+
+// keysAs makes the keys that an operator gave of the type that the table's have.
+func (s *store) keysAs(given []sendonce.Key) (dialect.Keys, error) {
+	keys := make(dialect.Keys, len(given))
+	for i, k := range given {
+		v := reflect.ValueOf(k)
+		ok := false
+		switch s.keyKind {
+		case dialect.KeyInt:
+			if ok = v.CanInt(); ok {
+				keys[i] = v.Int()
+			}
+		case dialect.KeyUint:
+			if v.CanInt() && v.Int() >= 0 {
+				v = reflect.ValueOf(uint64(v.Int()))
+			}
+			if ok = v.CanUint(); ok {
+				keys[i] = v.Uint()
+			}
+		default:
+			if ok = v.Kind() == reflect.String; ok {
+				keys[i] = v.String()
+			}
+		}
+		if !ok {
+			return nil, fmt.Errorf("sendonce: Requeue.Keys has %v, a %T, and keys of table %s are of another type", k, k, s.source)
+		}
+	}
+	sortKeys(keys)
+	return keys, nil
 }
 
 // Overview is what a dashboard shows of a table.

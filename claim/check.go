@@ -138,11 +138,47 @@ func (n *names) columnProblem(live *dialect.Live, w want, cure string, add func(
 	}
 	switch {
 	case !slices.Contains(w.kinds, c.Kind):
-		add(fmt.Sprintf("column %q is of type %s, and not %s", c.Name, c.Type, kindsText(w.kinds)), n.retypeCure(w))
+		want := kindsText(w.kinds)
+		if want == dialect.KindTime.String() {
+			want += " (" + n.d.DDL().Time + ")" // not every type of time will do
+		}
+		add(fmt.Sprintf("column %q is of type %s, and not %s", c.Name, c.Type, want), n.retypeCure(w))
 	case w.notNull && c.Nullable:
-		add(fmt.Sprintf("column %q may be NULL", c.Name), "declare it "+w.ddl)
+		cure := n.d.DDL().NotNull(n.quoted, n.d.Quote(w.name), w.ddl)
+		if w.ddl == "" {
+			cure = "declare it NOT NULL: a row without a key is never found"
+		} else if cure == "" {
+			cure = "declare it " + w.ddl
+		}
+		add(fmt.Sprintf("column %q may be NULL", c.Name), cure)
 	case w.nullable && !c.Nullable:
-		add(fmt.Sprintf("column %q is NOT NULL", c.Name), "let it be NULL: rows that were never tried have no value there")
+		cure := n.d.DDL().Null(n.quoted, n.d.Quote(w.name), w.ddl)
+		if cure == "" {
+			cure = "let it be NULL: rows that were never tried have no value there"
+		}
+		add(fmt.Sprintf("column %q is NOT NULL", c.Name), cure)
+	case w.field == "Status" && n.textStates:
+		n.statesProblem(c, add)
+	}
+}
+
+// statesProblem finds states that the column can't hold.
+func (n *names) statesProblem(c dialect.Column, add func(what, cure string)) {
+	if most := n.longestState(); c.MaxChars > 0 && c.MaxChars < most {
+		add(fmt.Sprintf("column %q has room for %d characters, and the States need %d", c.Name, c.MaxChars, most), "make it wider, or set shorter States")
+		return
+	}
+	if !strings.HasPrefix(c.Type, "enum(") {
+		return
+	}
+	var missing []string
+	for text := range n.byText {
+		if !strings.Contains(strings.ToLower(c.Type), "'"+strings.ToLower(strings.ReplaceAll(text, "'", "''"))+"'") {
+			missing = append(missing, text)
+		}
+	}
+	if slices.Sort(missing); len(missing) > 0 {
+		add(fmt.Sprintf("column %q is of type %s, which lacks the States %q", c.Name, c.Type, missing), "add them to the type, or set States that it has")
 	}
 }
 
@@ -167,6 +203,10 @@ func (n *names) claimsProblems(live *dialect.Live, add func(what, cure string)) 
 		add(fmt.Sprintf("the claims table %s does not exist", n.claims), n.createClaims())
 		return
 	}
+	if live.ReadOnly != "" {
+		add(fmt.Sprintf("the claims table %s cannot be written", n.claims), live.ReadOnly)
+		return
+	}
 	for _, w := range n.claimsColumns() {
 		c, ok := live.Column(w.name)
 		if !ok || !slices.Contains(w.kinds, c.Kind) || c.Type == "timestamp without time zone" {
@@ -184,6 +224,9 @@ func (n *names) learn(live *dialect.Live) {
 		dialect.KindInt: dialect.KeyInt, dialect.KindUint: dialect.KeyUint,
 		dialect.KindText: dialect.KeyText, dialect.KindUUID: dialect.KeyUUID,
 	}[key.Kind]
+	if key.Padded {
+		n.keyKind = dialect.KeyChar
+	}
 	next, _ := live.Column(n.col.NextAttempt)
 	doneAt, _ := live.Column(n.col.DoneAt)
 	lastError, _ := live.Column(n.col.LastError)
@@ -196,6 +239,9 @@ func (n *names) tryWhere(ctx context.Context, db *sql.DB) error {
 	tries := []struct{ what, text string }{}
 	if n.where != "" {
 		tries = append(tries, struct{ what, text string }{"Table.Where", "SELECT 1 FROM " + n.quoted + " WHERE 1 = 0" + n.where})
+	}
+	if n.textStates { // a type of its own may not have them
+		tries = append(tries, struct{ what, text string }{"Table.States", "SELECT 1 FROM " + n.quoted + " WHERE 1 = 0 AND " + n.in(pending, claimed, sending, done, dead, skipped, unknown)})
 	}
 	if n.order != "" {
 		tries = append(tries, struct{ what, text string }{"Table.Order", "SELECT 1 FROM " + n.quoted + " WHERE 1 = 0 ORDER BY " + n.order})
@@ -213,31 +259,47 @@ func (n *names) tryWhere(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// check reads one row into a T, so that a field that can never hold its column
-// is found before all rows are put aside for it. One unreadable row among
-// readable ones is no reason to refuse the table.
+// check reads rows into a T, so that a field that can never hold its column is
+// found before all rows are put aside for it. One unreadable row among readable
+// ones is no reason to refuse the table, nor are NULLs in some of them.
 func (s *shape[T]) check(ctx context.Context, db *sql.DB) error {
+	filled := ""
+	for i := range s.columns {
+		filled += fmt.Sprintf(" AND x.c%d IS NOT NULL", s.firstColumn()+i)
+	}
+	list := s.list("") + " FROM " + s.names.quoted
+	found, err := s.readSome(ctx, db, "SELECT * FROM (SELECT "+list+" LIMIT 1000) x WHERE 1 = 1"+filled+" LIMIT 5")
+	if err != nil || found {
+		return err
+	}
+	_, err = s.readSome(ctx, db, "SELECT "+list+" LIMIT 5")
+	return err
+}
+
+// readSome reads rows until one fits into a T. The error is that of the last if
+// none does.
+func (s *shape[T]) readSome(ctx context.Context, db *sql.DB, query string) (found bool, err error) {
 	n := s.names
-	text, _ := n.d.Compile("SELECT " + s.list("") + " FROM " + n.quoted + " LIMIT 5").Bind(dialect.Args{})
+	text, _ := n.d.Compile(query).Bind(dialect.Args{})
 	rows, err := db.QueryContext(ctx, text)
 	if err != nil {
 		var zero T
-		return dialect.Wrap(n.d, fmt.Sprintf("table %s does not have the columns that %T is tagged with (%s)", n.source, zero, strings.Join(s.columns, ", ")), err)
+		return false, dialect.Wrap(n.d, fmt.Sprintf("table %s does not have the columns that %T is tagged with (%s)", n.source, zero, strings.Join(s.columns, ", ")), err)
 	}
 	defer rows.Close()
 	sc, unreadable := s.scanner(), error(nil)
 	for rows.Next() {
 		item, err := sc.scan(rows)
 		if err != nil {
-			return dialect.Wrap(n.d, "cannot read table "+n.source, err)
+			return false, dialect.Wrap(n.d, "cannot read table "+n.source, err)
 		}
 		if item.Err == nil {
-			return nil
+			return true, nil
 		}
 		unreadable = item.Err
 	}
 	if err := rows.Err(); err != nil {
-		return dialect.Wrap(n.d, "cannot read table "+n.source, err)
+		return false, dialect.Wrap(n.d, "cannot read table "+n.source, err)
 	}
-	return unreadable
+	return false, unreadable
 }

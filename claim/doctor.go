@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -140,7 +141,9 @@ func (s *store) explainPlan(ctx context.Context, st *dialect.Stmt, a dialect.Arg
 // layoutFindings looks at the key and the table.
 func (n *names) layoutFindings(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	var out []Finding
-	if n.keyKind == dialect.KeyText || n.keyKind == dialect.KeyUUID {
+	tips, err := n.d.TableTips(ctx, db, n.quoted, n.status)
+	advised := func(t dialect.Tip) bool { return strings.Contains(t.What, "_sendonce_fresh") }
+	if n.keyKind != dialect.KeyInt && n.keyKind != dialect.KeyUint && !slices.ContainsFunc(tips, advised) {
 		if idx := n.d.FreshIndex(n.d.Quote(n.table+"_sendonce_fresh"), n.quoted, n.key, n.is(pending)+" AND "+n.next+" IS NULL"); idx != "" {
 			out = append(out, Finding{
 				fmt.Sprintf("keys in %q don't grow with time", n.col.Key),
@@ -149,9 +152,10 @@ func (n *names) layoutFindings(ctx context.Context, db *sql.DB) ([]Finding, erro
 			})
 		}
 	}
-	tips, err := n.d.TableTips(ctx, db, n.quoted, n.status)
 	for _, t := range tips {
-		out = append(out, Finding(t))
+		if !advised(t) {
+			out = append(out, Finding(t))
+		}
 	}
 	return out, dialect.Wrap(n.d, "cannot read the layout of table "+n.source, err)
 }

@@ -30,7 +30,13 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err, "go test ./claim -run Golden -update makes the files")
-	assert.Equal(t, string(want), got, "%s: if the change is wanted, go test ./claim -run Golden -update", name)
+	wanted, gotten := strings.Split(string(want), "\n"), strings.Split(got, "\n")
+	for i := range max(len(wanted), len(gotten)) {
+		if i >= len(wanted) || i >= len(gotten) || wanted[i] != gotten[i] {
+			t.Fatalf("%s: line %d is now\n%s\nand was\n%s\nIf that is wanted, go test ./claim -run Golden -update", name, i+1,
+				strings.Join(gotten[min(i, len(gotten)):min(i+1, len(gotten))], ""), strings.Join(wanted[min(i, len(wanted)):min(i+1, len(wanted))], ""))
+		}
+	}
 }
 
 // mail is the row type of the golden files.

@@ -2,9 +2,14 @@ package claim
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jmoiron/sqlx"
 
@@ -101,16 +106,16 @@ type want struct {
 
 func (n *names) wanted() []want {
 	ddl := n.d.DDL()
-	status := ddl.SmallInt + " NOT NULL DEFAULT " + n.lit[pending]
+	status := n.intStates() + " NOT NULL DEFAULT " + n.lit[pending]
 	statusKinds := []dialect.Kind{dialect.KindInt, dialect.KindUint}
 	if n.textStates {
-		status = ddl.Varchar(20) + " NOT NULL DEFAULT " + n.lit[pending]
+		status = ddl.Varchar(max(20, n.longestState())) + " NOT NULL DEFAULT " + n.lit[pending]
 		statusKinds = []dialect.Kind{dialect.KindText}
 	}
 	ints := []dialect.Kind{dialect.KindInt}
 	times := []dialect.Kind{dialect.KindTime}
 	ws := []want{
-		{field: "Key", name: n.col.Key, kinds: []dialect.Kind{dialect.KindInt, dialect.KindUint, dialect.KindText, dialect.KindUUID}},
+		{field: "Key", name: n.col.Key, kinds: []dialect.Kind{dialect.KindInt, dialect.KindUint, dialect.KindText, dialect.KindUUID}, notNull: true},
 		{field: "Status", name: n.col.Status, kinds: statusKinds, ddl: status},
 		{field: "Token", name: n.col.Token, kinds: ints, notNull: true, ddl: ddl.BigInt + " NOT NULL DEFAULT 0"},
 		{field: "Attempts", name: n.col.Attempts, kinds: ints, notNull: true, ddl: ddl.Int + " NOT NULL DEFAULT 0"},
@@ -133,11 +138,42 @@ func (n *names) addColumn(w want) string {
 }
 
 func (n *names) createIndex() string {
-	name := n.table + "_sendonce_due"
+	const suffix = "_sendonce_due"
+	name := n.table + suffix
 	if len(name) > 60 {
-		name = name[:45] + "_sendonce_due"
+		// Two long names may begin alike.
+		sum := sha256.Sum256([]byte(n.table))
+		name = strings.ToValidUTF8(n.table[:38], "") + "_" + hex.EncodeToString(sum[:4]) + suffix
 	}
-	return n.d.DDL().DueIndex(n.d.Quote(name), n.quoted, n.next)
+	ddl, table := n.d.DDL(), n.quoted
+	if name = n.d.Quote(name); ddl.IndexInSchema && n.schema != "" {
+		name, table = n.d.Quote(n.schema)+"."+name, n.d.Quote(n.table)
+	}
+	return ddl.DueIndex(name, table, n.next)
+}
+
+// intStates is the smallest type that holds the states.
+func (n *names) intStates() string {
+	ddl := n.d.DDL()
+	typ := ddl.SmallInt
+	for text := range n.byText {
+		switch v, _ := strconv.ParseInt(text, 10, 64); {
+		case v < math.MinInt32 || v > math.MaxInt32:
+			return ddl.BigInt
+		case v < math.MinInt16 || v > math.MaxInt16:
+			typ = ddl.Int
+		}
+	}
+	return typ
+}
+
+// longestState is the number of characters that the states need.
+func (n *names) longestState() int {
+	most := 0
+	for text := range n.byText {
+		most = max(most, utf8.RuneCountInString(text))
+	}
+	return most
 }
 
 // claimsColumns are those of the claims table, by kind.

@@ -1,12 +1,13 @@
 package claim
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"reflect"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,31 +31,72 @@ func newShape[T any](n *names) (*shape[T], error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("sendonce: rows are read into %s, which is no struct: use a struct whose fields have `db` tags", t)
 	}
-	s := &shape[T]{names: n}
-	tree := reflectx.NewMapper("db").TypeMap(t)
-	for path, field := range tree.Names {
-		tag, ok := field.Field.Tag.Lookup("db")
-		name, _, _ := strings.Cut(tag, ",")
-		if !ok || name == "" || name == "-" || strings.Contains(path, ".") {
-			continue
-		}
-		if field.Field.PkgPath != "" {
-			return nil, fmt.Errorf("sendonce: the field %s of %s has a db tag but is not exported", field.Field.Name, t)
-		}
-		s.columns = append(s.columns, name)
+	fields, err := taggedFields(t)
+	if err != nil {
+		return nil, err
 	}
-	if len(s.columns) == 0 {
+	if len(fields) == 0 {
 		return nil, fmt.Errorf("sendonce: no field of %s has a `db` tag: tag those that your Sender needs, as in `db:\"address\"`", t)
 	}
-	sort.Strings(s.columns)
-	for _, name := range s.columns {
-		if _, ok := n.live.Column(name); !ok {
-			return nil, n.noSuchColumn(name, t)
+	s := &shape[T]{names: n}
+	for _, f := range fields {
+		if _, ok := n.live.Column(f.column); !ok {
+			return nil, n.noSuchColumn(f.column, t)
 		}
-		s.quoted = append(s.quoted, n.d.Quote(name))
-		s.index = append(s.index, tree.GetByPath(name).Index)
+		s.columns = append(s.columns, f.column)
+		s.quoted = append(s.quoted, n.d.Quote(f.column))
+		s.index = append(s.index, f.index)
 	}
 	return s, nil
+}
+
+// taggedField is a field of T, or of a struct that T embeds, with a `db` tag.
+type taggedField struct {
+	column, name string
+	index        []int
+	depth        int
+}
+
+// taggedFields lists them by column. A field hides those of the same tag in
+// structs that are embedded beside it, as in Go; two at one depth are a mistake.
+func taggedFields(t reflect.Type) ([]taggedField, error) {
+	type level struct {
+		t     reflect.Type
+		index []int
+	}
+	var out []taggedField
+	seen := map[reflect.Type]bool{t: true}
+	for queue := []level{{t: t}}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		for i := range at.t.NumField() {
+			f := at.t.Field(i)
+			index := append(slices.Clone(at.index), i)
+			column, _, _ := strings.Cut(f.Tag.Get("db"), ",")
+			switch inner := reflectx.Deref(f.Type); {
+			case column == "-":
+			case f.Anonymous && column == "" && inner.Kind() == reflect.Struct && !seen[inner]:
+				if f.Type.Kind() == reflect.Pointer && !f.IsExported() {
+					return nil, fmt.Errorf("sendonce: %s embeds a pointer to %s, which is not exported and so can't be set: embed the struct itself", at.t, inner)
+				}
+				seen[inner] = true
+				queue = append(queue, level{inner, index})
+			case column == "":
+			case !f.IsExported():
+				return nil, fmt.Errorf("sendonce: the field %s of %s has a db tag but is not exported", f.Name, at.t)
+			default:
+				out = append(out, taggedField{column, f.Name, index, len(index)})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b taggedField) int {
+		return cmp.Or(strings.Compare(a.column, b.column), cmp.Compare(a.depth, b.depth))
+	})
+	for i := 1; i < len(out); i++ {
+		if a, b := out[i-1], out[i]; a.column == b.column && a.depth == b.depth {
+			return nil, fmt.Errorf("sendonce: the fields %s and %s of %s both have the tag `db:%q`: one of them would stay empty", a.name, b.name, t, a.column)
+		}
+	}
+	return slices.CompactFunc(out, func(a, b taggedField) bool { return a.column == b.column }), nil
 }
 
 func (n *names) noSuchColumn(name string, t reflect.Type) error {
@@ -77,6 +119,14 @@ func (s *shape[T]) list(prefix string) string {
 		cols[i] = fmt.Sprintf("%s%s AS c%d", prefix, c, i)
 	}
 	return strings.Join(cols, ", ")
+}
+
+// firstColumn is the number of T's first column in the list.
+func (s *shape[T]) firstColumn() int {
+	if s.names.generation != "" {
+		return 3
+	}
+	return 2
 }
 
 // scanner reads the rows of a claim one after the other.

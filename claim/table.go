@@ -169,6 +169,9 @@ func newNames(d dialect.Dialect, t Table, o *Options) (*names, error) {
 	if n.schema, n.table, err = splitName(t.Schema, t.Name); err != nil {
 		return nil, err
 	}
+	if err := errorIfHostile(d, n.schema, n.table); err != nil {
+		return nil, err
+	}
 	n.quoted = dialect.Qualified(d, n.schema, n.table)
 	n.source = t.Name
 	if t.Schema != "" {
@@ -201,14 +204,18 @@ func splitName(schema, name string) (string, string, error) {
 	if name == "" {
 		return "", "", fmt.Errorf("sendonce: the table has no name: set Table.Name")
 	}
-	return schema, name, errorIfHostile(name, schema)
+	return schema, name, nil
 }
 
-// errorIfHostile refuses what no database takes as a name, quoted or not.
-func errorIfHostile(idents ...string) error {
+// errorIfHostile refuses what the database does not take as a name, quoted or
+// not, or would cut.
+func errorIfHostile(d dialect.Dialect, idents ...string) error {
 	for _, s := range idents {
 		if strings.ContainsRune(s, 0) || len(s) > 128 {
 			return fmt.Errorf("sendonce: %.140q cannot be a name in a database: it holds a NUL or is over 128 bytes", s)
+		}
+		if limit := d.DDL().NameLimit(s); limit != "" {
+			return fmt.Errorf("sendonce: %q cannot be a name in %s: it is over %s", s, d.Name(), limit)
 		}
 	}
 	return nil
@@ -219,7 +226,10 @@ func (n *names) nameClaims(o *Options) error {
 	if o != nil && o.ClaimsTable != "" {
 		var err error
 		if n.claimsSchema, n.claimsTable, err = splitName("", o.ClaimsTable); err != nil {
-			return err
+			return fmt.Errorf("Options.ClaimsTable: %w", err)
+		}
+		if err := errorIfHostile(n.d, n.claimsSchema, n.claimsTable); err != nil {
+			return fmt.Errorf("Options.ClaimsTable: %w", err)
 		}
 	}
 	n.claims = dialect.Qualified(n.d, n.claimsSchema, n.claimsTable)
@@ -258,7 +268,7 @@ func (n *names) quoteColumns() error {
 		if c.name == "" {
 			continue
 		}
-		if err := errorIfHostile(c.name); err != nil {
+		if err := errorIfHostile(n.d, c.name); err != nil {
 			return err
 		}
 		if other := used[c.name]; other != "" {
@@ -287,6 +297,11 @@ func (n *names) readStates(s States) error {
 		if other, taken := n.byText[text]; taken {
 			return fmt.Errorf("sendonce: States.%s and States.%s are both %v: the states must differ", fields[other], fields[i], v)
 		}
+		for other := range n.byText {
+			if n.d == dialect.MySQL && strings.EqualFold(other, text) {
+				return fmt.Errorf("sendonce: States.%s and States.%s, %q and %q, differ in case only: %s takes them for one", fields[n.byText[other]], fields[i], other, text, n.d.Name())
+			}
+		}
 		n.textStates = isText
 		n.byText[text] = state(i)
 		if n.lit[i] = text; isText {
@@ -303,6 +318,9 @@ func stateText(v any) (text string, isText bool, err error) {
 	case string:
 		if v == "" || strings.ContainsRune(v, 0) {
 			return "", false, fmt.Errorf("%q cannot be a state", v)
+		}
+		if strings.HasSuffix(v, " ") {
+			return "", false, fmt.Errorf("%q ends in a space, which databases drop", v)
 		}
 		return v, true, nil
 	case int:
@@ -322,6 +340,9 @@ func (n *names) state(text string) state {
 }
 
 func (n *names) readWhere(t Table) error {
+	if flaw := dialect.Flaw(t.Order, n.d == dialect.MySQL); flaw != "" {
+		return fmt.Errorf("sendonce: Table.Order cannot be used: %s: %s", flaw, t.Order)
+	}
 	if t.Where == "" {
 		if len(t.Args) > 0 {
 			return fmt.Errorf("sendonce: Table.Args has %d values and Table.Where is empty", len(t.Args))
@@ -341,6 +362,9 @@ func (n *names) readWhere(t Table) error {
 // values among the arguments, behind those of the table's own condition.
 func (n *names) condition(where string, values []any, args dialect.Args) (string, error) {
 	text, count := dialect.Condition(where, n.d == dialect.MySQL, len(n.args))
+	if flaw := dialect.Flaw(where, n.d == dialect.MySQL); flaw != "" {
+		return "", fmt.Errorf("sendonce: a condition cannot be used: %s: %s", flaw, where)
+	}
 	if count != len(values) {
 		return "", fmt.Errorf("sendonce: a condition has %d question marks and %d arguments: %s", count, len(values), where)
 	}

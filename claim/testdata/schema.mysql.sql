@@ -84,7 +84,7 @@ CREATE INDEX `receivers_sendonce_due` ON `receivers` (`next_attempt`);
 
 -- bigintegers
 CREATE TABLE `sendonce_claims` (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys longtext NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since datetime(6) NOT NULL, until datetime(6) NOT NULL) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-ALTER TABLE `receivers` ADD COLUMN `status` smallint NOT NULL DEFAULT 1;
+ALTER TABLE `receivers` ADD COLUMN `status` int NOT NULL DEFAULT 1;
 ALTER TABLE `receivers` ADD COLUMN `token` bigint NOT NULL DEFAULT 0;
 ALTER TABLE `receivers` ADD COLUMN `attempts` int NOT NULL DEFAULT 0;
 ALTER TABLE `receivers` ADD COLUMN `next_attempt` datetime(6);

@@ -84,7 +84,7 @@ CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "nex
 
 -- bigintegers
 CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
-ALTER TABLE "receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 1;
+ALTER TABLE "receivers" ADD COLUMN "status" integer NOT NULL DEFAULT 1;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;

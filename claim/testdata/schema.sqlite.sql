@@ -23,7 +23,7 @@ ALTER TABLE "app"."receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."receivers" ADD COLUMN "next_attempt" DATETIME;
-CREATE INDEX "receivers_sendonce_due" ON "app"."receivers" ("next_attempt");
+CREATE INDEX "app"."receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- dotted
 CREATE TABLE "app"."sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
@@ -31,7 +31,7 @@ ALTER TABLE "app"."mail.receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "next_attempt" DATETIME;
-CREATE INDEX "mail.receivers_sendonce_due" ON "app"."mail.receivers" ("next_attempt");
+CREATE INDEX "app"."mail.receivers_sendonce_due" ON "mail.receivers" ("next_attempt");
 
 -- reserved
 CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);

@@ -21,6 +21,7 @@ const (
 	KeyUint                    // uint64
 	KeyText                    // string
 	KeyUUID                    // string; the database has a type of its own for it
+	KeyChar                    // string, padded with spaces; only PostgreSQL's need care
 )
 
 // Caps are the differences that change the shape of a statement.
@@ -136,8 +137,14 @@ type DDL struct {
 	Varchar                                     func(n int) string
 	// DueIndex is the index that finds rows which come back.
 	DueIndex func(name, table, column string) string
-	// IfNotExists: ADD COLUMN and CREATE INDEX know it.
-	ClaimsSuffix string
+	// IndexInSchema: in CREATE INDEX the schema goes before the index's name.
+	IndexInSchema bool
+	ClaimsSuffix  string
+	// NotNull and Null change what a column may hold, given its definition; ""
+	// where that takes a new table.
+	NotNull, Null func(table, column, def string) string
+	// NameLimit is what a name exceeds, "63 bytes", or "".
+	NameLimit func(name string) string
 }
 
 // Querier is what a statement runs on.
@@ -195,6 +202,7 @@ type Column struct {
 	Nullable bool
 	Default  bool // it has a default, so that inserts need not name it
 	MaxChars int  // of text; 0: no limit
+	Padded   bool // a text that is compared without the spaces at its end
 }
 
 // Kind is a coarse type.

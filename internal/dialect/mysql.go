@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // MySQL is MySQL, 5.7 and later, and MariaDB, 10.3 and later.
@@ -142,6 +143,19 @@ func (mysql) DDL() DDL {
 		Varchar: func(n int) string { return fmt.Sprintf("varchar(%d)", n) },
 		DueIndex: func(name, table, column string) string {
 			return "CREATE INDEX " + name + " ON " + table + " (" + column + ")"
+		},
+		NotNull: func(table, column, def string) string {
+			_, value, _ := strings.Cut(def, " DEFAULT ")
+			return fmt.Sprintf("UPDATE %[1]s SET %[2]s = %[3]s WHERE %[2]s IS NULL; ALTER TABLE %[1]s MODIFY COLUMN %[2]s %[4]s", table, column, value, def)
+		},
+		Null: func(table, column, def string) string {
+			return "ALTER TABLE " + table + " MODIFY COLUMN " + column + " " + def + " NULL"
+		},
+		NameLimit: func(name string) string {
+			if utf8.RuneCountInString(name) > 64 {
+				return "64 characters"
+			}
+			return ""
 		},
 		ClaimsSuffix: " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
 	}

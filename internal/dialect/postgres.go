@@ -58,7 +58,7 @@ func (postgres) FromMicros(columnType, micros string) string {
 // array is the type of a list of keys. A list travels as one text, which any
 // driver can bind.
 func (postgres) array(k KeyKind) string {
-	return map[KeyKind]string{KeyInt: "bigint[]", KeyText: "text[]", KeyUUID: "uuid[]"}[k]
+	return map[KeyKind]string{KeyInt: "bigint[]", KeyText: "text[]", KeyUUID: "uuid[]", KeyChar: "bpchar[]"}[k]
 }
 
 func (d postgres) KeysIn(column string, k KeyKind) string {
@@ -77,7 +77,7 @@ func (d postgres) PairsIn(key, token string, k KeyKind) string {
 }
 
 func (postgres) Key(arg string, k KeyKind) string {
-	return arg + map[KeyKind]string{KeyInt: "::bigint", KeyText: "::text", KeyUUID: "::uuid"}[k]
+	return arg + map[KeyKind]string{KeyInt: "::bigint", KeyText: "::text", KeyUUID: "::uuid", KeyChar: "::bpchar"}[k]
 }
 func (postgres) Int(arg string) string { return arg + "::bigint" }
 func (postgres) Str(arg string) string { return arg + "::text" }
@@ -160,6 +160,20 @@ func (postgres) DDL() DDL {
 		DueIndex: func(name, table, column string) string {
 			return "CREATE INDEX " + name + " ON " + table + " (" + column + ") WHERE " + column + " IS NOT NULL"
 		},
+		NotNull: func(table, column, def string) string {
+			_, value, _ := strings.Cut(def, " DEFAULT ")
+			return fmt.Sprintf("UPDATE %[1]s SET %[2]s = %[3]s WHERE %[2]s IS NULL; ALTER TABLE %[1]s ALTER COLUMN %[2]s SET DEFAULT %[3]s, ALTER COLUMN %[2]s SET NOT NULL", table, column, value)
+		},
+		Null: func(table, column, _ string) string {
+			return "ALTER TABLE " + table + " ALTER COLUMN " + column + " DROP NOT NULL"
+		},
+		// Longer names are cut without an error.
+		NameLimit: func(name string) string {
+			if len(name) > 63 {
+				return "63 bytes"
+			}
+			return ""
+		},
 	}
 }
 
@@ -198,7 +212,7 @@ func (d postgres) Inspect(ctx context.Context, db *sql.DB, schema, table string)
 		if err := scan(&c.Name, &c.Type, &base, &typtype, &notNull, &c.Default, &c.MaxChars); err != nil {
 			return err
 		}
-		c.Nullable, c.Kind = !notNull, pgKind(base, typtype)
+		c.Nullable, c.Kind, c.Padded = !notNull, pgKind(base, typtype), base == "bpchar"
 		live.Columns = append(live.Columns, c)
 		return nil
 	})

@@ -158,6 +158,10 @@ func (sqlite) DDL() DDL {
 		DueIndex: func(name, table, column string) string {
 			return "CREATE INDEX " + name + " ON " + table + " (" + column + ")"
 		},
+		IndexInSchema: true,
+		NotNull:       func(string, string, string) string { return "" },
+		Null:          func(string, string, string) string { return "" },
+		NameLimit:     func(string) string { return "" },
 	}
 }
 
@@ -200,6 +204,7 @@ func (sqlite) columns(ctx context.Context, db *sql.DB, live *Live, schema, table
 			pk++
 			live.Leading[c.Name] = live.Leading[c.Name] || inKey == 1
 			live.Unique[c.Name] = true
+			c.Nullable = false // a primary key may hold NULLs here, but nobody means that
 		}
 		live.Columns = append(live.Columns, c)
 		return nil

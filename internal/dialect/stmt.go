@@ -198,6 +198,27 @@ func Condition(cond string, backslash bool, first int) (text string, n int) {
 	return b.String(), n
 }
 
+// Flaw says what keeps a user's text from standing in a statement: a quotation
+// without an end would swallow what follows, and ":name" is ours. It is "" if
+// nothing does.
+func Flaw(text string, backslash bool) string {
+	for i := 0; i < len(text); {
+		if c := text[i]; c != '\'' && c != '"' && c != '`' {
+			i++
+			continue
+		}
+		end := endOfQuote(text, i, backslash)
+		if end-i < 2 || text[end-1] != text[i] {
+			return fmt.Sprintf("the quotation that begins at %.20q has no end (in a comment, leave quotes out)", text[i:])
+		}
+		i = end
+	}
+	if _, names := split(text, backslash); len(names) > 0 {
+		return fmt.Sprintf("it has %q: write ? for a value, and a space behind a colon", ":"+names[0])
+	}
+	return ""
+}
+
 // raw is text that stands in a statement as it is.
 type raw string
 

@@ -27,7 +27,7 @@ func (postgres) FreshIndex(name, table, key, fresh string) string {
 // a status, so that no update can be HOT
 // (https://www.postgresql.org/docs/current/storage-hot.html).
 const pgLayout = `SELECT 'index', i.indexrelid::regclass::text FROM pg_index i
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND quote_ident(a.attname) = $2
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND '"' || replace(a.attname, '"', '""') || '"' = $2
 WHERE i.indrelid = $1::regclass AND (a.attnum = ANY (i.indkey) OR pg_get_expr(i.indpred, i.indrelid) LIKE '%' || a.attname || '%')
 UNION ALL SELECT 'fillfactor', COALESCE((SELECT option_value FROM pg_options_to_table(c.reloptions) WHERE option_name = 'fillfactor'), '100') FROM pg_class c WHERE c.oid = $1::regclass
 UNION ALL SELECT 'analyzed', (last_analyze IS NOT NULL OR last_autoanalyze IS NOT NULL)::text FROM pg_stat_user_tables WHERE relid = $1::regclass`
