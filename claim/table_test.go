@@ -164,7 +164,9 @@ func TestProblems(t *testing.T) {
 		{"key of bytes", Table{}, func(l, _ *dialect.Live) { column(l, "id").Kind, column(l, "id").Type = dialect.KindOther, "bytea" }, `column "id" is of type bytea`, "set Columns.Key"},
 		{"key may be null", Table{}, func(l, _ *dialect.Live) { column(l, "id").Nullable = true }, `column "id" may be NULL`, "declare it NOT NULL"},
 		{"key not unique", Table{}, func(l, _ *dialect.Live) { l.Unique["id"] = false }, `"id" is not unique`, `ADD UNIQUE ("id")`},
-		{"boolean status", Table{}, func(l, _ *dialect.Live) { column(l, "status").Kind, column(l, "status").Type = dialect.KindBool, "boolean" }, `column "status" is of type boolean, and not an integer`, `ADD COLUMN "sendonce_status" smallint`},
+		{"boolean status", Table{}, func(l, _ *dialect.Live) {
+			column(l, "status").Kind, column(l, "status").Type = dialect.KindBool, "boolean"
+		}, `column "status" is of type boolean, and not an integer`, `ADD COLUMN "sendonce_status" smallint`},
 		{"text status", Table{States: StringStates}, nil, `column "status" is of type smallint, and not text`, `ADD COLUMN "sendonce_status" varchar(20)`},
 		{"null token", Table{}, func(l, _ *dialect.Live) { column(l, "token").Nullable = true }, `column "token" may be NULL`, `ALTER COLUMN "token" SET NOT NULL`},
 		{"next not null", Table{}, func(l, _ *dialect.Live) { column(l, "next_attempt").Nullable = false }, `column "next_attempt" is NOT NULL`, `DROP NOT NULL`},
