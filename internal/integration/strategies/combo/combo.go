@@ -4,6 +4,7 @@ package combo
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,9 +34,10 @@ var (
 	PostgresPQ = Database{"Postgres/pq", claim.Postgres, servers.Postgres, "postgres", nil}
 	MariaDB    = Database{"MariaDB", claim.MySQL, servers.MariaDB, "mysql", nil}
 	// FoundRows counts the rows that an UPDATE matched, and not those changed.
-	FoundRows   = Database{"MariaDB/found rows", claim.MySQL, servers.MariaDB, "mysql", []string{"clientFoundRows=true"}}
-	SQLite      = Database{"SQLite", claim.SQLite, servers.SQLite, "sqlite", nil}
-	SQLiteMattn = Database{"SQLite/mattn", claim.SQLite, servers.SQLite, "sqlite3", nil}
+	FoundRows = Database{"MariaDB/found rows", claim.MySQL, servers.MariaDB, "mysql", []string{"clientFoundRows=true"}}
+	SQLite    = Database{"SQLite", claim.SQLite, servers.SQLite, "sqlite3", nil}
+	// ModernC is SQLite in Go, which the race detector slows down a lot.
+	ModernC = Database{"SQLite/modernc", claim.SQLite, servers.SQLite, "sqlite", nil}
 )
 
 // Databases are those that every strategy is tested on.
@@ -109,6 +111,10 @@ type Place struct {
 	Combo
 	At    *servers.Database
 	Redis *servers.RedisDB // nil unless the strategy locks there
+
+	mu        sync.Mutex
+	all, free []*Link
+	model     string // the first table: others are made like it
 }
 
 // Start makes the place.
@@ -129,6 +135,7 @@ func (c Combo) On(t testing.TB, at *servers.Database) *Place {
 
 func (p *Place) prepare(t testing.TB) {
 	t.Helper()
+	t.Cleanup(p.closeAll)
 	switch p.Strategy {
 	case LockedSQL:
 		db := p.At.Open(t, p.Database.Driver, p.Database.Params...)

@@ -42,14 +42,29 @@ func (p *Place) TableOn(t testing.TB, admin *sqlx.DB, rows int) *Table {
 		Place: p, Admin: admin, Name: name, memory: memlock.New(),
 		Mapping: claim.Table{Name: name, Columns: claim.Columns{DoneAt: "done_at", LastError: "last_error"}},
 	}
-	value := "text"
-	tb.Exec(t, fmt.Sprintf("CREATE TABLE %s (id %s PRIMARY KEY, value %s)", name, p.Key, value))
-	require.NoError(t, claim.Migrate(t.Context(), admin, p.Database.Dialect, tb.Mapping, nil))
+	tb.create(t)
 	for i := range rows {
 		tb.Keys = append(tb.Keys, p.KeyOf(1000+i))
 	}
 	tb.insert(t, tb.Keys)
 	return tb
+}
+
+// create makes the first table by Migrate, as a user does, and others like it.
+func (tb *Table) create(t testing.TB) {
+	t.Helper()
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	switch {
+	case tb.model == "" || tb.Database.Dialect == claim.SQLite:
+		tb.Exec(t, fmt.Sprintf("CREATE TABLE %s (id %s PRIMARY KEY, value text)", tb.Name, tb.Key))
+		require.NoError(t, claim.Migrate(t.Context(), tb.Admin, tb.Database.Dialect, tb.Mapping, nil))
+		tb.model = tb.Name
+	case tb.Database.Dialect == claim.Postgres:
+		tb.Exec(t, "CREATE TABLE "+tb.Name+" (LIKE "+tb.model+" INCLUDING ALL)")
+	default:
+		tb.Exec(t, "CREATE TABLE "+tb.Name+" LIKE "+tb.model)
+	}
 }
 
 // Exec runs one statement.

@@ -46,53 +46,64 @@ type Spec struct {
 	Memory        *memlock.Locker `json:"-"` // shared by workers of one process; nil: one of its own
 }
 
-// Open makes the Claimer on a pool of its own, and says how to close that.
-func (s Spec) Open(ctx context.Context) (c Claimer, db *sqlx.DB, closeAll func(), err error) {
-	if db, err = sqlx.Open(s.Driver, s.DSN); err != nil {
-		return nil, nil, nil, err
+// Link is how one worker reaches its servers.
+type Link struct {
+	DB    *sqlx.DB
+	redis *redis.Client
+}
+
+// Dial makes the pools of one worker. It does not connect.
+func (s Spec) Dial() (*Link, error) {
+	db, err := sqlx.Open(s.Driver, s.DSN)
+	if err != nil {
+		return nil, err
 	}
 	db.SetMaxOpenConns(s.Conns)
 	db.SetMaxIdleConns(max(s.Conns, 2))
-	closeAll = func() { _ = db.Close() }
+	l := &Link{DB: db}
 	if s.Strategy == LockedRedis {
-		client := redis.NewClient(&redis.Options{Addr: s.RedisAddr, Username: s.RedisUser, Password: s.RedisPassword, DB: s.RedisDB})
-		closeAll = func() { _, _ = client.Close(), db.Close() }
-		var l lock.Locker
-		if l, err = redislock.New(client, &redislock.Options{Prefix: s.RedisPrefix}); err == nil {
-			c, err = claim.NewLocked[Mail](ctx, db, s.Dialect, s.Table, l, nil)
-		}
-	} else {
-		c, err = s.claimer(ctx, db)
+		l.redis = redis.NewClient(&redis.Options{Addr: s.RedisAddr, Username: s.RedisUser, Password: s.RedisPassword, DB: s.RedisDB})
 	}
-	if err != nil {
-		closeAll()
-		return nil, nil, nil, err
-	}
-	return c, db, closeAll, nil
+	return l, nil
 }
 
-func (s Spec) claimer(ctx context.Context, db *sqlx.DB) (Claimer, error) {
+// Close closes the pools.
+func (l *Link) Close() {
+	_ = l.DB.Close()
+	if l.redis != nil {
+		_ = l.redis.Close()
+	}
+}
+
+// Claimer makes the strategy.
+func (s Spec) Claimer(ctx context.Context, l *Link) (Claimer, error) {
 	switch s.Strategy {
 	case Atomic:
-		return claim.NewAtomic[Mail](ctx, db, s.Dialect, s.Table, nil)
+		return claim.NewAtomic[Mail](ctx, l.DB, s.Dialect, s.Table, nil)
 	case SkipLocked:
-		return claim.NewSkipLocked[Mail](ctx, db, s.Dialect, s.Table, nil)
-	case LockedMem:
-		m := s.Memory
-		if m == nil {
-			m = memlock.New()
-		}
-		return claim.NewLocked[Mail](ctx, db, s.Dialect, s.Table, m, nil)
-	case LockedSQL:
-		l, err := sqllock.New(ctx, db.DB, s.Lock, nil)
+		return claim.NewSkipLocked[Mail](ctx, l.DB, s.Dialect, s.Table, nil)
+	case LockedMem, LockedSQL, LockedRedis:
+		locker, err := s.locker(ctx, l)
 		if err != nil {
 			return nil, err
 		}
-		return claim.NewLocked[Mail](ctx, db, s.Dialect, s.Table, l, nil)
+		return claim.NewLocked[Mail](ctx, l.DB, s.Dialect, s.Table, locker, nil)
 	case Partitioned:
-		return claim.NewPartitioned[Mail](ctx, db, s.Dialect, s.Table, fixed(s.Partitions), nil)
+		return claim.NewPartitioned[Mail](ctx, l.DB, s.Dialect, s.Table, fixed(s.Partitions), nil)
 	}
 	return nil, fmt.Errorf("combo: no strategy %q", s.Strategy)
+}
+
+func (s Spec) locker(ctx context.Context, l *Link) (lock.Locker, error) {
+	switch {
+	case s.Strategy == LockedRedis:
+		return redislock.New(l.redis, &redislock.Options{Prefix: s.RedisPrefix})
+	case s.Strategy == LockedSQL:
+		return sqllock.New(ctx, l.DB.DB, s.Lock, nil)
+	case s.Memory != nil:
+		return s.Memory, nil
+	}
+	return memlock.New(), nil
 }
 
 // fixed is a Partitioner with any number of partitions of its own.
@@ -132,14 +143,55 @@ func (tb *Table) Spec(params ...string) Spec {
 	return s
 }
 
-// Worker makes a Claimer as a process of its own would, with its own pool, which
-// is closed after the test.
-func (tb *Table) Worker(t testing.TB, params ...string) Claimer {
+// Worker makes a Claimer as a process of its own would, with its own pools. They
+// go to another worker of the place after the test.
+func (tb *Table) Worker(t testing.TB) Claimer {
 	t.Helper()
-	s := tb.Spec(params...)
-	s.Conns = 4
-	c, _, closeAll, err := s.Open(t.Context())
+	s := tb.Spec()
+	s.Conns = 2
+	l := tb.borrow(t, s)
+	c, err := s.Claimer(t.Context(), l)
 	require.NoError(t, err)
-	t.Cleanup(closeAll)
 	return c
+}
+
+// Open makes a Claimer of this Spec, with pools that are closed after the test.
+func (s Spec) Open(t testing.TB) (Claimer, *Link) {
+	t.Helper()
+	l, err := s.Dial()
+	require.NoError(t, err)
+	t.Cleanup(l.Close)
+	c, err := s.Claimer(t.Context(), l)
+	require.NoError(t, err)
+	return c, l
+}
+
+// borrow takes pools that nobody uses now: new connections are what costs most.
+func (p *Place) borrow(t testing.TB, s Spec) *Link {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var l *Link
+	if n := len(p.free); n > 0 {
+		l, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		var err error
+		l, err = s.Dial()
+		require.NoError(t, err)
+		p.all = append(p.all, l)
+	}
+	t.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.free = append(p.free, l)
+	})
+	return l
+}
+
+func (p *Place) closeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.all {
+		l.Close()
+	}
 }
