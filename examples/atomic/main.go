@@ -16,7 +16,7 @@ import (
 func main() { demo.Main("atomic", run) }
 
 func run(ctx context.Context, f demo.Flags) error {
-	db, dialect, done, err := demo.Open(ctx, f)
+	db, dialect, done, err := demo.Open(ctx, &f)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func run(ctx context.Context, f demo.Flags, address string) error {
 	if err != nil {
 		return err
 	}
-	db, dialect, done, err := demo.Open(ctx, f)
+	db, dialect, done, err := demo.Open(ctx, &f)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func run(ctx context.Context, f demo.Flags) error {
 	if f.Driver == "sqlite" {
 		return errors.New("SQLite has no SKIP LOCKED: give -driver postgres or mysql, with -dsn, or run ./atomic")
 	}
-	db, dialect, done, err := demo.Open(ctx, f)
+	db, dialect, done, err := demo.Open(ctx, &f)
 	if err != nil {
 		return err
 	}

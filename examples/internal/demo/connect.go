@@ -35,7 +35,7 @@ func Connect(ctx context.Context, f Flags) (*sqlx.DB, claim.Dialect, error) {
 		return nil, 0, fmt.Errorf("-driver %s needs a database: give -dsn, such as %s", f.Driver, example)
 	}
 	if f.Driver == "sqlite" {
-		f.DSN = sqliteDSN(f.DSN)
+		f.DSN = sqliteDSN(f.DSN, f.Existing)
 	}
 	// The driver logs what it also returns.
 	_ = mysql.SetLogger(log.New(io.Discard, "", 0))
@@ -52,10 +52,13 @@ func Connect(ctx context.Context, f Flags) (*sqlx.DB, claim.Dialect, error) {
 
 // sqliteDSN asks for what several workers on one file need: to wait for each
 // other, and to take the write lock at the beginning of a transaction.
-func sqliteDSN(path string) string {
+func sqliteDSN(path string, existing bool) string {
 	if strings.HasPrefix(path, "file:") {
 		return path
 	}
 	q := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)"}, "_txlock": {"immediate"}}
+	if existing {
+		q.Set("mode", "rw")
+	}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }

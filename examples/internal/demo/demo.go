@@ -27,13 +27,17 @@ type Mail struct {
 type Flags struct {
 	Driver, DSN   string
 	Rows, Workers int
+
+	// Existing says that a SQLite file must be there: it is not made.
+	Existing bool
 }
 
 // Table is what the examples work on. Its rows are sent and stay.
 var Table = claim.Table{Name: "sendonce_demo", Columns: claim.Columns{LastError: "last_error"}}
 
-// Open opens the database and makes the table anew.
-func Open(ctx context.Context, f Flags) (db *sqlx.DB, d claim.Dialect, done func(), err error) {
+// Open opens the database and makes the table anew. If no database is named, it
+// writes to the flags which one it has made.
+func Open(ctx context.Context, f *Flags) (db *sqlx.DB, d claim.Dialect, done func(), err error) {
 	dir := ""
 	if f.Driver == "sqlite" && f.DSN == "" {
 		if dir, err = os.MkdirTemp("", "sendonce-demo-"); err != nil {
@@ -46,7 +50,7 @@ func Open(ctx context.Context, f Flags) (db *sqlx.DB, d claim.Dialect, done func
 			_ = os.RemoveAll(dir)
 		}
 	}
-	if db, d, err = Connect(ctx, f); err != nil {
+	if db, d, err = Connect(ctx, *f); err != nil {
 		removeDir()
 		return nil, 0, nil, err
 	}

@@ -79,7 +79,7 @@ func exitCode(ctx context.Context, name string, err error) int {
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return 0
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.As(err, &failed):
 		fmt.Fprintf(os.Stderr, "%s: interrupted; rows that were not sent are pending\n", name)
 		return interrupted
 	}
