@@ -1,0 +1,43 @@
+package strategies
+
+import (
+	"testing"
+
+	"github.com/sendonce/sendonce/internal/integration/strategies/combo"
+)
+
+// Every row is handed out exactly once, and those that failed twice, by workers
+// that each could take all rows.
+func TestExactlyOnceByGoroutines(t *testing.T) {
+	combo.Each(t, func(t *testing.T, p *combo.Place) {
+		tb := p.Table(t, 400)
+		var workers []combo.Claimer
+		for range 4 {
+			workers = append(workers, tb.Worker(t))
+		}
+		exactlyOnce(t, tb, drain(t, once, workers...), oneInTwenty)
+	})
+}
+
+func TestExactlyOnceByProcesses(t *testing.T) {
+	byProcesses(t, 300, 3)
+}
+
+func TestExactlyOnceByProcessesSoak(t *testing.T) {
+	soak(t)
+	byProcesses(t, 20_000, 8)
+}
+
+// byProcesses gives partitions out where there are any.
+func byProcesses(t *testing.T, rows, processes int) {
+	combo.Each(t, func(t *testing.T, p *combo.Place) {
+		tb := p.Table(t, rows)
+		var specs []combo.Spec
+		for i := range processes {
+			s := tb.Spec()
+			s.Partitions = combo.Share(i, processes)
+			specs = append(specs, s)
+		}
+		exactlyOnce(t, tb, drainByProcesses(t, 1, specs...), oneInTwenty)
+	})
+}
