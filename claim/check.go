@@ -264,8 +264,10 @@ func (n *names) tryWhere(ctx context.Context, db *sql.DB) error {
 // ones is no reason to refuse the table, nor are NULLs in some of them.
 func (s *shape[T]) check(ctx context.Context, db *sql.DB) error {
 	filled := ""
-	for i := range s.columns {
-		filled += fmt.Sprintf(" AND x.c%d IS NOT NULL", s.firstColumn()+i)
+	for i, strict := range s.noNulls {
+		if strict {
+			filled += fmt.Sprintf(" AND x.c%d IS NOT NULL", s.firstColumn()+i)
+		}
 	}
 	list := s.list("") + " FROM " + s.names.quoted
 	found, err := s.readSome(ctx, db, "SELECT * FROM (SELECT "+list+" LIMIT 1000) x WHERE 1 = 1"+filled+" LIMIT 5")

@@ -23,6 +23,7 @@ type shape[T any] struct {
 	columns []string // as tagged
 	quoted  []string
 	index   [][]int
+	noNulls []bool // the field can't hold a NULL
 	names   *names
 }
 
@@ -46,6 +47,7 @@ func newShape[T any](n *names) (*shape[T], error) {
 		s.columns = append(s.columns, f.column)
 		s.quoted = append(s.quoted, n.d.Quote(f.column))
 		s.index = append(s.index, f.index)
+		s.noNulls = append(s.noNulls, f.noNulls)
 	}
 	return s, nil
 }
@@ -55,6 +57,7 @@ type taggedField struct {
 	column, name string
 	index        []int
 	depth        int
+	noNulls      bool
 }
 
 // taggedFields lists them by column. A field hides those of the same tag in
@@ -84,7 +87,7 @@ func taggedFields(t reflect.Type) ([]taggedField, error) {
 			case !f.IsExported():
 				return nil, fmt.Errorf("sendonce: the field %s of %s has a db tag but is not exported", f.Name, at.t)
 			default:
-				out = append(out, taggedField{column, f.Name, index, len(index)})
+				out = append(out, taggedField{column, f.Name, index, len(index), noNulls(f.Type)})
 			}
 		}
 	}
@@ -97,6 +100,17 @@ func taggedFields(t reflect.Type) ([]taggedField, error) {
 		}
 	}
 	return slices.CompactFunc(out, func(a, b taggedField) bool { return a.column == b.column }), nil
+}
+
+var scannerType = reflect.TypeFor[sql.Scanner]()
+
+// noNulls is true for types that database/sql can't scan a NULL into.
+func noNulls(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
+		return false
+	}
+	return !reflect.PointerTo(t).Implements(scannerType)
 }
 
 func (n *names) noSuchColumn(name string, t reflect.Type) error {

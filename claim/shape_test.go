@@ -1,8 +1,12 @@
 package claim
 
 import (
+	"database/sql"
+	"encoding/json"
 	"math"
+	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -199,5 +203,17 @@ func TestKeysOfAnOperator(t *testing.T) {
 	for kind, bad := range map[dialect.KeyKind]sendonce.Key{dialect.KeyInt: "1", dialect.KeyUint: -1, dialect.KeyText: 1, dialect.KeyUUID: nil} {
 		_, err := as(kind, bad)
 		require.ErrorContains(t, err, "Requeue.Keys")
+	}
+}
+
+func TestNoNulls(t *testing.T) {
+	type when time.Time
+	for want, types := range map[bool][]reflect.Type{
+		true:  {reflect.TypeFor[string](), reflect.TypeFor[int](), reflect.TypeFor[bool](), reflect.TypeFor[time.Time](), reflect.TypeFor[when]()},
+		false: {reflect.TypeFor[*string](), reflect.TypeFor[[]byte](), reflect.TypeFor[any](), reflect.TypeFor[sql.NullString](), reflect.TypeFor[sql.Null[int]](), reflect.TypeFor[json.RawMessage]()},
+	} {
+		for _, typ := range types {
+			assert.Equal(t, want, noNulls(typ), typ)
+		}
 	}
 }
