@@ -187,3 +187,8 @@ func settle[T any](t *testing.T, c sendonce.Claimer[T], b sendonce.Batch[T], o s
 func states(p, c, s, done, dead, skipped, unknown any) claim.States {
 	return claim.States{Pending: p, Claimed: c, Sending: s, Done: done, Dead: dead, Skipped: skipped, Unknown: unknown}
 }
+
+func onPostgres(t *testing.T) target {
+	s := servers.Postgres(t)
+	return target{s.Open(t, ""), claim.Postgres, s.Name}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sendonce/sendonce"
 	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/internal/integration/servers"
 )
 
 // Names of every kind: qualified, reserved, mixed in case, hostile. Ten rows go
@@ -56,6 +57,40 @@ func TestNames(t *testing.T) {
 				journey(t, db, tab)
 				assert.Equal(t, []string{"0"}, db.column(t, "SELECT COUNT(*) FROM innocent"))
 			})
+		})
+	}
+}
+
+// Drivers, and their ways of passing arguments, make no difference.
+func TestDrivers(t *testing.T) {
+	for _, x := range []struct {
+		d      claim.Dialect
+		driver string
+		params []string
+	}{
+		{claim.Postgres, "postgres", nil},
+		{claim.Postgres, "pgx", []string{"default_query_exec_mode=exec"}},
+		{claim.Postgres, "pgx", []string{"default_query_exec_mode=simple_protocol"}},
+		{claim.Postgres, "pgx", []string{"default_query_exec_mode=cache_describe"}},
+		{claim.MySQL, "mysql", []string{"clientFoundRows=true"}},
+		{claim.MySQL, "mysql", []string{"interpolateParams=true"}},
+		{claim.MySQL, "mysql", []string{"sql_mode='NO_BACKSLASH_ESCAPES,ANSI_QUOTES'"}},
+		{claim.MySQL, "mysql", []string{"time_zone='%2B09:00'"}},
+		{claim.SQLite, "sqlite3", nil},
+	} {
+		t.Run(strings.Join(append([]string{x.driver}, x.params...), " "), func(t *testing.T) {
+			s := map[claim.Dialect]func(testing.TB) *servers.Database{claim.Postgres: servers.Postgres, claim.MySQL: servers.MariaDB, claim.SQLite: servers.SQLite}[x.d](t)
+			db := target{s.Open(t, x.driver, x.params...), x.d, s.Name}
+			tab := claim.Table{
+				Name: "receivers", Where: "payload <> ?", Args: []any{`it's "7"? \`},
+				States:  states(`größe 'x' \`, "b?", "c:x", `d"`, "e`", "f--", "g;"),
+				Columns: claim.Columns{DoneAt: "done_at", LastError: "last_error", Generation: "generation"},
+			}
+			db.ready(t, tab, "CREATE TABLE receivers (id varchar(50) PRIMARY KEY, payload varchar(50))")
+			for i := range 10 {
+				db.do(t, fmt.Sprintf("INSERT INTO receivers (id, payload) VALUES ('k''%d', 'p')", i))
+			}
+			journey(t, db, tab)
 		})
 	}
 }
