@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sendonce/sendonce"
-	"github.com/sendonce/sendonce/claim"
 	"github.com/sendonce/sendonce/internal/integration/servers"
 	"github.com/sendonce/sendonce/internal/integration/strategies/combo"
 	"github.com/sendonce/sendonce/sender/sendertest"
@@ -211,5 +210,3 @@ func exactlyOnce(t *testing.T, tb *combo.Table, log *sendertest.Log, retried fun
 func never(sendonce.Key) bool { return false }
 
 func oneInTwenty(key sendonce.Key) bool { return fails(sendonce.Item[combo.Mail]{Key: key}) }
-
-var _ claim.Dialect

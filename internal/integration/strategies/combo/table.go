@@ -43,11 +43,18 @@ func (p *Place) TableOn(t testing.TB, admin *sqlx.DB, rows int) *Table {
 		Mapping: claim.Table{Name: name, Columns: claim.Columns{DoneAt: "done_at", LastError: "last_error"}},
 	}
 	tb.create(t)
-	for i := range rows {
-		tb.Keys = append(tb.Keys, p.KeyOf(1000+i))
-	}
-	tb.insert(t, tb.Keys)
+	tb.Add(t, rows)
 	return tb
+}
+
+// Add adds rows behind those that there are.
+func (tb *Table) Add(t testing.TB, rows int) {
+	t.Helper()
+	n := len(tb.Keys)
+	for i := range rows {
+		tb.Keys = append(tb.Keys, tb.KeyOf(1000+n+i))
+	}
+	tb.Insert(t, tb.Keys[n:]...)
 }
 
 // create makes the first table by Migrate, as a user does, and others like it.
@@ -74,8 +81,8 @@ func (tb *Table) Exec(t testing.TB, statement string, args ...any) {
 	require.NoError(t, err, statement)
 }
 
-// insert adds rows whose value tells their key.
-func (tb *Table) insert(t testing.TB, keys []sendonce.Key) {
+// Insert adds rows whose value tells their key.
+func (tb *Table) Insert(t testing.TB, keys ...sendonce.Key) {
 	t.Helper()
 	const atOnce = 500
 	for len(keys) > 0 {
