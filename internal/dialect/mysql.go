@@ -167,8 +167,10 @@ FROM information_schema.tables WHERE table_schema = COALESCE(NULLIF(?, ''), DATA
 const myColumns = `SELECT column_name, column_type, data_type, is_nullable = 'YES', column_default IS NOT NULL OR extra LIKE '%auto_increment%', COALESCE(character_maximum_length, 0)
 FROM information_schema.columns WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND table_name = ? ORDER BY ordinal_position`
 
+// An index that begins with an expression has no name there.
 const myIndexes = `SELECT MIN(CASE WHEN seq_in_index = 1 THEN column_name END), MAX(non_unique) = 0 AND COUNT(*) = 1 AND MAX(sub_part) IS NULL, 1
-FROM information_schema.statistics WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND table_name = ? GROUP BY index_name`
+FROM information_schema.statistics WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND table_name = ? GROUP BY index_name
+HAVING MIN(CASE WHEN seq_in_index = 1 THEN column_name END) IS NOT NULL`
 
 func (mysql) Inspect(ctx context.Context, db *sql.DB, schema, table string) (*Live, error) {
 	live := newLive()

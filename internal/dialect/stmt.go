@@ -137,7 +137,7 @@ func split(text string, backslash bool) (parts, names []string) {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case c == '\'' || c == '"' || c == '`':
-			i = endOfQuote(text, i, backslash)
+			i, _ = endOfQuote(text, i, backslash)
 		case c == ':' && i+1 < len(text) && text[i+1] == ':':
 			i += 2
 		case c == ':' && i+1 < len(text) && text[i+1] >= 'a' && text[i+1] <= 'z':
@@ -158,8 +158,9 @@ func split(text string, backslash bool) (parts, names []string) {
 func isNameByte(c byte) bool { return c >= 'a' && c <= 'z' || c == '_' || c >= '0' && c <= '9' }
 
 // endOfQuote returns the index after the quote that opens at i. A doubled quote
-// closes and opens again, which comes to the same.
-func endOfQuote(text string, i int, backslash bool) int {
+// closes and opens again, which comes to the same. It is not closed if the text
+// ends first.
+func endOfQuote(text string, i int, backslash bool) (end int, closed bool) {
 	q := text[i]
 	for i++; i < len(text); i++ {
 		if text[i] == '\\' && backslash && q != '`' {
@@ -167,10 +168,10 @@ func endOfQuote(text string, i int, backslash bool) int {
 			continue
 		}
 		if text[i] == q {
-			return i + 1
+			return i + 1, true
 		}
 	}
-	return len(text)
+	return len(text), false
 }
 
 // Condition turns the "?" of a user's condition into named arguments, the first
@@ -180,16 +181,21 @@ func Condition(cond string, backslash bool, first int) (text string, n int) {
 	for i := 0; i < len(cond); {
 		switch c := cond[i]; {
 		case c == '\'' || c == '"' || c == '`':
-			end := endOfQuote(cond, i, backslash)
+			end, _ := endOfQuote(cond, i, backslash)
 			b.WriteString(cond[i:end])
 			i = end
 		case c == '?' && i+1 < len(cond) && cond[i+1] == '?':
 			b.WriteByte('?')
 			i += 2
 		case c == '?':
+			if i > 0 && cond[i-1] == ':' { // or it would be a cast
+				b.WriteByte(' ')
+			}
 			b.WriteString(":" + UserArg(first+n))
 			n++
-			i++
+			if i++; i < len(cond) && isNameByte(cond[i]) { // "a=?and b=?"
+				b.WriteByte(' ')
+			}
 		default:
 			b.WriteByte(c)
 			i++
@@ -207,8 +213,8 @@ func Flaw(text string, backslash bool) string {
 			i++
 			continue
 		}
-		end := endOfQuote(text, i, backslash)
-		if end-i < 2 || text[end-1] != text[i] {
+		end, closed := endOfQuote(text, i, backslash)
+		if !closed {
 			return fmt.Sprintf("the quotation that begins at %.20q has no end (in a comment, leave quotes out)", text[i:])
 		}
 		i = end

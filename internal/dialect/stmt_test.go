@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -194,6 +195,8 @@ func TestCondition(t *testing.T) {
 		{`a = '\' AND b = ?`, false, `a = '\' AND b = :u2`, 1},
 		{"a = 'open ?", false, "a = 'open ?", 0},
 		{"", false, "", 0},
+		{"a=?and b=?or c", false, "a=:u2 and b=:u3 or c", 2},
+		{"a :?", false, "a : :u2", 1},
 	} {
 		text, n := Condition(x.cond, x.backslash, 2)
 		assert.Equal(t, x.want, text)
@@ -204,4 +207,65 @@ func TestCondition(t *testing.T) {
 	for _, ours := range []string{"until", "u", "uuid", "keys", "x0"} {
 		assert.False(t, isUserArg(ours))
 	}
+}
+
+func TestFlaw(t *testing.T) {
+	for _, x := range []struct {
+		text      string
+		backslash bool
+		want      string
+	}{
+		{"a = ? AND b::int = 1", false, ""},
+		{"a = 'it''s :x' AND \":y\" = `:z`", false, ""},
+		{`a = 'it\'s :x'`, true, ""},
+		{`a = '\'`, false, ""},
+		{"", false, ""},
+		{`a = '\'`, true, "no end"},
+		{"a = 'x", false, "no end"},
+		{"a = 'x''", false, "no end"},
+		{"a = '", false, "no end"},
+		{"a = 1 -- don't", false, "leave quotes out"},
+		{"a = :b", false, `":b": write ?`},
+		{"a[1:n]", false, `":n"`},
+		{"a[1: n]", false, ""},
+	} {
+		got := Flaw(x.text, x.backslash)
+		if x.want == "" {
+			assert.Empty(t, got, x.text)
+		}
+		assert.Contains(t, got, x.want, x.text)
+	}
+}
+
+// A condition without a flaw swallows nothing that stands around it.
+func FuzzCondition(f *testing.F) {
+	for _, s := range hostile {
+		f.Add("a = ? AND b = " + s)
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, cond string) {
+		for _, d := range everyDialect {
+			backslash := d == MySQL
+			if Flaw(cond, backslash) != "" {
+				continue
+			}
+			text, n := Condition(cond, backslash, 0)
+			args := Args{"before": int64(11), "after": int64(22)}
+			for i := range n {
+				args[UserArg(i)] = "user's"
+			}
+			sql, bound := d.Compile("SELECT :before WHERE (" + text + "\n) AND :after").Bind(args)
+			switch d {
+			case Postgres:
+				require.True(t, strings.HasSuffix(sql, "\n) AND $"+strconv.Itoa(n+2)), sql)
+				require.Len(t, bound, n+2)
+			case MySQL:
+				require.True(t, strings.HasSuffix(sql, "\n) AND 22"), sql)
+				require.Len(t, bound, n)
+			default:
+				require.True(t, strings.HasSuffix(sql, "\n) AND ?"), sql)
+				require.Equal(t, int64(22), bound[n+1])
+			}
+		}
+	})
 }
