@@ -62,7 +62,8 @@ func (l *loop[T]) waitHungry() bool {
 	defer l.mu.Unlock()
 	for !l.stopping {
 		enough := max(l.claimSize()/2, l.cfg.Concurrency*l.cfg.GroupSize)
-		if l.waiting < enough && l.failing.IsZero() && l.alones == 0 && l.stuck < l.cfg.Concurrency {
+		free := l.alones == 0 && l.stuck+len(l.parked) < l.cfg.Concurrency
+		if l.waiting < enough && free && l.failing.IsZero() {
 			return true
 		}
 		l.hungry.Wait()

@@ -103,8 +103,9 @@ func (l *loop[T]) lose(b *held, news *events) {
 			s.cancel(ErrLost)
 		}
 	}
-	l.count.lost.Add(int64(b.open))
 	token, rows := b.token, b.open
+	l.count.lost.Add(int64(rows))
+	l.sweep()
 	*news = append(*news, func() {
 		l.cfg.Logger.Warn("sendonce: a claim is lost", "token", token, "rows", rows)
 		l.hooks.Lost(token, rows)
@@ -150,6 +151,7 @@ func (l *loop[T]) watch(now time.Time) (news events) {
 func (l *loop[T]) getsStuck(s *slot, over time.Duration, news *events) {
 	s.stuck, s.b.spent = true, true
 	l.stuck++
+	l.sweep()
 	for _, a := range s.rows {
 		*news = append(*news, func() {
 			l.cfg.Logger.Warn("sendonce: a Send ignores the end of its context", "key", a.key)

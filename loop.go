@@ -41,10 +41,13 @@ type loop[T any] struct {
 	stopping bool
 	pace     time.Duration // smoothed duration of a Send
 
-	marks     []Result
-	parked    []Result  // those that fail while others can be recorded
-	parkedAt  time.Time // when they were tried last
-	ended     []int64
+	marks   []Result
+	parked  []Result // those that fail while others can be recorded
+	ended   []int64  // claims to be ended
+	unended []int64  // those that could not be: tried with the next ones
+
+	parkedSince, parkedAt time.Time // the first of them; the last try
+
 	marking   int // results being recorded now
 	noMore    bool
 	failing   time.Time // since when results can't be recorded; zero: they can

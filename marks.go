@@ -27,9 +27,10 @@ func (l *loop[T]) marker() {
 		l.endClaims(ended)
 		l.retryParked(false)
 	}
-	l.retryParked(true)
+	for l.retryParked(true) > 0 && l.waitToRecord(jitter(markMax/10)) {
+	}
 	l.mu.Lock()
-	ended := l.ended
+	ended := append(l.ended, l.unended...)
 	l.mu.Unlock()
 	l.endClaims(ended)
 }
@@ -65,7 +66,7 @@ func (l *loop[T]) collect() (rs []Result, ended []int64, more bool) {
 		rs = append(rs, r)
 	}
 	l.marks, l.marking = rest, len(rs)
-	ended, l.ended = l.ended, nil
+	ended, l.ended, l.unended = append(l.ended, l.unended...), nil, nil
 	l.startable.Broadcast()
 	return rs, ended, true
 }
@@ -140,12 +141,25 @@ func (l *loop[T]) recordEach(rs []Result) (left []Result) {
 	if len(failed) == 0 || !works && !l.renew() {
 		return failed
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.parked, l.parkedAt = append(l.parked, failed...), time.Now()
-	l.cfg.Logger.Error("sendonce: results can't be recorded although the store answers; trying again now and then",
-		"key", failed[0].Key, "rows", len(failed), "err", l.failure)
+	l.park(failed)
 	return nil
+}
+
+// park puts aside what fails once more.
+func (l *loop[T]) park(rs []Result) {
+	for i := range rs {
+		err := l.settle(rs[i : i+1])
+		if err == nil {
+			continue
+		}
+		l.cfg.Logger.Error("sendonce: a result can't be recorded although the store answers; trying again now and then", "key", rs[i].Key, "err", err)
+		l.mu.Lock()
+		if len(l.parked) == 0 {
+			l.parkedSince = time.Now()
+		}
+		l.parked, l.parkedAt, l.failure = append(l.parked, rs[i]), time.Now(), err
+		l.mu.Unlock()
+	}
 }
 
 // parkedDue: l.mu is held.
@@ -154,27 +168,34 @@ func (l *loop[T]) parkedDue() bool {
 }
 
 // retryParked tries each result that was parked once more, if it is time or if
-// there will be no other.
-func (l *loop[T]) retryParked(last bool) {
+// Run ends. It returns how many are left.
+func (l *loop[T]) retryParked(last bool) int {
 	l.mu.Lock()
 	var rs []Result
 	if last || l.parkedDue() {
 		rs, l.parked = l.parked, nil
 	}
 	l.marking = len(rs)
+	since := l.parkedSince
 	l.mu.Unlock()
 	if len(rs) == 0 {
-		return
+		return 0
 	}
 	var left []Result
+	var why error
 	for i := range rs {
-		if l.settle(rs[i:i+1]) != nil {
-			left = append(left, rs[i])
+		if err := l.settle(rs[i : i+1]); err != nil {
+			left, why = append(left, rs[i]), err
 		}
+	}
+	if len(left) > 0 {
+		l.hooks.Unrecorded(len(left), time.Since(since), why)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.marking, l.parked, l.parkedAt = 0, left, time.Now()
+	l.hungry.Broadcast()
+	return len(left)
 }
 
 // settle is one Settle, and the accounts of what it answers.
@@ -245,9 +266,7 @@ func (l *loop[T]) endClaims(tokens []int64) {
 	if err := l.ender.End(ctx, tokens); err != nil {
 		l.cfg.Logger.Debug("sendonce: claims could not be ended", "err", err)
 		l.mu.Lock()
-		if !l.noMore {
-			l.ended = append(l.ended, tokens...)
-		}
+		l.unended = append(l.unended, tokens...)
 		l.mu.Unlock()
 	}
 }

@@ -42,15 +42,11 @@ func (l *loop[T]) next() (*job[T], *slot) {
 	return nil, nil
 }
 
-// pick takes the first job that may be begun now, and answers those that never
-// may be.
+// pick takes the first job that may be begun now.
 func (l *loop[T]) pick(now time.Time) (*job[T], *slot) {
 	for i := 0; i < len(l.ready) && !l.alone && len(l.marks) <= marksMost; {
 		j := l.ready[i]
 		switch {
-		case !j.b.mayBegin():
-			l.take(i)
-			l.giveBack(j, Released, 0)
 		case l.busy(j):
 			// A send of this row, under a claim that was lost, has not ended.
 			l.take(i)
@@ -67,6 +63,20 @@ func (l *loop[T]) pick(now time.Time) (*job[T], *slot) {
 	return nil, nil
 }
 
+// sweep gives back what waits under a claim that begins no more rows. l.mu is
+// held.
+func (l *loop[T]) sweep() {
+	for i := 0; i < len(l.ready); {
+		if j := l.ready[i]; !j.b.mayBegin() {
+			l.take(i)
+			l.giveBack(j, Released, 0)
+			continue
+		}
+		i++
+	}
+}
+
+// take removes a job from those that wait.
 func (l *loop[T]) take(i int) {
 	j := l.ready[i]
 	l.waiting -= len(j.items)
