@@ -77,6 +77,9 @@
 //	NewAtomic      a conditional UPDATE; every database
 //	NewSkipLocked  SELECT ... FOR UPDATE SKIP LOCKED; PostgreSQL, MySQL 8,
 //	               MariaDB 10.6: claims never wait for each other
+//	NewLocked      the conditional UPDATE with a lock around it (package lock)
+//	NewPartitioned the same, on keys whose modulo is this worker's own
+//	               (package partition)
 //
 // On PostgreSQL and MySQL take NewSkipLocked; on SQLite NewAtomic, which is just
 // as fast there. Package memclaim keeps rows in memory, for your tests.

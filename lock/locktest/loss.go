@@ -207,7 +207,6 @@ func fencesForgotten(e *env) {
 		if lease.Fence <= last {
 			e.Fatalf("the fence was %d, and %d after the store had lost its memory", last, lease.Fence)
 		}
-		last = lease.Fence
 		e.release(l, lease)
 		last = e.acquire(l).Fence // also while it is held
 		time.Sleep(time.Millisecond)
