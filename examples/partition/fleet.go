@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"sync"
 	"syscall"
@@ -28,6 +29,8 @@ const envParent = "SENDONCE_EXAMPLE_PARENT"
 func stopsWithParent(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	if os.Getenv(envParent) != "" {
+		// Nobody reads what it prints, then, and that must not kill it.
+		signal.Ignore(syscall.SIGPIPE)
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			stop()
