@@ -200,25 +200,79 @@ func TestStuckClaimReleasesItsRows(t *testing.T) {
 // Rows that wait for a slot for a whole lease are given back: others may have
 // one free.
 func TestRowsDoNotWaitForever(t *testing.T) {
-	inFakeTime(t, 20, func(w *world) {
-		var n atomic.Int64
+	inFakeTime(t, 200, func(w *world) {
 		busy := w.start(w.dispatcher(w.store(), func(ctx context.Context, _ sendonce.Item[string]) error {
-			if n.Add(1) == 1 {
+			if w.log.Count() < 100 {
 				return nil // so fast that many are claimed
 			}
 			return pause(ctx, 9900*time.Millisecond)
-		}, sendonce.Config{Concurrency: 1, BatchSize: 20}))
+		}, sendonce.Config{Concurrency: 1, BatchSize: 50}))
+		after(time.Second)
+		assert.Greater(t, w.held(), 20)
 		after(45 * time.Second)
-		held := 0
-		for _, h := range w.table.Holders() {
-			held += h.Unmarked
-		}
-		assert.LessOrEqual(t, held, 4)
+		assert.LessOrEqual(t, w.held(), 10)
 		for _, row := range w.table.Rows() {
 			if row.Status == memclaim.Pending {
 				assert.Zero(t, row.Attempts, "given back uncharged")
 			}
 		}
 		assert.NoError(t, busy.stop())
+	})
+}
+
+// held is how many rows are in somebody's hands.
+func (w *world) held() int {
+	n := 0
+	for _, h := range w.table.Holders() {
+		n += h.Unmarked
+	}
+	return n
+}
+
+// A lease is counted from before the claim, or the renewal, was asked for: the
+// reply may have been slow.
+func TestLeaseCountsFromBeforeTheCall(t *testing.T) {
+	slowReply := func(by time.Duration) step {
+		return func(ctx context.Context, act func(context.Context) error) error {
+			err := act(ctx)
+			time.Sleep(by)
+			return err
+		}
+	}
+	begun := func(w *world) (at []time.Duration) {
+		began := w.log.All()[0].Start
+		for _, s := range w.log.All() {
+			at = append(at, s.Start.Sub(began)+9*time.Second)
+		}
+		return at
+	}
+	send := slow(9500 * time.Millisecond)
+	t.Run("claim", func(t *testing.T) {
+		inFakeTime(t, 3, func(w *world) {
+			s := w.store()
+			on(&s.onClaim, slowReply(9*time.Second))
+			on(&s.onExtend, hangs)
+			r := w.start(w.dispatcher(s, send, sendonce.Config{Concurrency: 1}))
+			after(29 * time.Second)
+			assert.Equal(t, []time.Duration{9 * time.Second}, begun(w), "at 18.5 s a send of 10 s might outlast 30 s - 3 s")
+			assert.NoError(t, r.stop())
+		})
+	})
+	t.Run("renewal", func(t *testing.T) {
+		inFakeTime(t, 3, func(w *world) {
+			s := w.store()
+			on(&s.onClaim, slowReply(9*time.Second))
+			var n atomic.Int64
+			on(&s.onExtend, func(ctx context.Context, act func(context.Context) error) error {
+				if n.Add(1) > 1 {
+					return hangs(ctx, act)
+				}
+				return slowReply(4900 * time.Millisecond)(ctx, act)
+			})
+			r := w.start(w.dispatcher(s, send, sendonce.Config{Concurrency: 1}))
+			after(39 * time.Second)
+			assert.Equal(t, []time.Duration{9 * time.Second, 18500 * time.Millisecond}, begun(w), "renewed at 10 s: at 28 s it is too late")
+			assert.NoError(t, r.stop())
+		})
 	})
 }

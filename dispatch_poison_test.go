@@ -107,11 +107,11 @@ func TestRowThatKillsItsWorker(t *testing.T) {
 // A row that is sent alone waits until all is quiet, and nothing begins beside it.
 func TestAlone(t *testing.T) {
 	inFakeTime(t, 20, func(w *world) {
-		// Row 20 has come back from a vanished worker and is on its last attempt.
-		dead := w.store()
-		require.NoError(t, w.table.Add(memclaim.Row[string]{Key: 21, Token: 5, Attempts: 4, NextAttempt: time.Now()}))
-		_ = dead
-		d := w.dispatcher(w.store(), slow(time.Second), sendonce.Config{Concurrency: 4, MaxAttempts: 5})
+		// Row 21 has come back from a vanished worker and is on its last attempt.
+		require.NoError(t, w.table.Add(memclaim.Row[string]{Key: 21, Token: 5, Attempts: 4, NextAttempt: time.Now().Add(500 * time.Millisecond)}))
+		d := w.dispatcher(w.store(), func(ctx context.Context, m sendonce.Item[string]) error {
+			return pause(ctx, time.Second+time.Duration(m.Key.(int64))*10*time.Millisecond)
+		}, sendonce.Config{Concurrency: 4, MaxAttempts: 5})
 		w.drain(d)
 		assert.Equal(t, map[string]int{memclaim.Done: 21}, w.states())
 		alone := w.log.Sends(21)
