@@ -82,6 +82,6 @@ func postgresDSN(dsn, addr, database string, params []string) string {
 		name, value, _ := strings.Cut(p, "=")
 		q.Set(name, value)
 	}
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // a plus is a plus to drivers
 	return u.String()
 }

@@ -16,6 +16,7 @@ func TestExactlyOnceByGoroutines(t *testing.T) {
 			workers = append(workers, tb.Worker(t))
 		}
 		exactlyOnce(t, tb, drain(t, once, workers...), oneInTwenty)
+		noClaims(t, tb)
 	})
 }
 
@@ -39,5 +40,6 @@ func byProcesses(t *testing.T, rows, processes int) {
 			specs = append(specs, s)
 		}
 		exactlyOnce(t, tb, drainByProcesses(t, 1, specs...), oneInTwenty)
+		noClaims(t, tb)
 	})
 }

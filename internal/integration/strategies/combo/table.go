@@ -89,7 +89,7 @@ func (tb *Table) Insert(t testing.TB, keys ...sendonce.Key) {
 		n := min(len(keys), atOnce)
 		var rows []string
 		for _, k := range keys[:n] {
-			rows = append(rows, "("+literal(k)+", '"+ValueOf(k)+"')")
+			rows = append(rows, "("+tb.literal(k)+", "+tb.literal(ValueOf(k))+")")
 		}
 		tb.Exec(t, "INSERT INTO "+tb.Name+" (id, value) VALUES "+strings.Join(rows, ", "))
 		keys = keys[n:]
@@ -99,11 +99,15 @@ func (tb *Table) Insert(t testing.TB, keys ...sendonce.Key) {
 // ValueOf is the value that the row with this key has.
 func ValueOf(k sendonce.Key) string { return fmt.Sprint("value of ", k) }
 
-func literal(k sendonce.Key) string {
-	if s, ok := k.(string); ok {
-		return "'" + s + "'"
+func (tb *Table) literal(k sendonce.Key) string {
+	s, ok := k.(string)
+	if !ok {
+		return fmt.Sprint(k)
 	}
-	return fmt.Sprint(k)
+	if tb.Database.Dialect == claim.MySQL {
+		s = strings.ReplaceAll(s, `\`, `\\`)
+	}
+	return "'" + s + "'"
 }
 
 // KeyOf is the key of row n, of the column's type; they ascend with n.
