@@ -267,7 +267,7 @@ func TestLeaseCountsFromBeforeTheCall(t *testing.T) {
 				if n.Add(1) > 1 {
 					return hangs(ctx, act)
 				}
-				return slowReply(4900 * time.Millisecond)(ctx, act)
+				return slowReply(4900*time.Millisecond)(ctx, act)
 			})
 			r := w.start(w.dispatcher(s, send, sendonce.Config{Concurrency: 1}))
 			after(39 * time.Second)
