@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// windowsPerClaim bounds how much of the table one Claim walks over.
+	// windowsPerClaim bounds how much of the table one Claim walks over, besides
+	// windowRows: rows that come back wait for the walk.
 	windowsPerClaim = 8
 
 	// collisions is how often a claim that others emptied tries again at once.
@@ -127,8 +128,11 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 		}
 	}
 	limit := roundLimit(req.Limit)
-	collided := 0
+	collided, walked := 0, 0
 	for range windowsPerClaim {
+		if w.end == nil && walked > 0 && walked+w.size > windowRows {
+			break
+		}
 		before := time.Now()
 		ok, err := c.nextWindow(ctx, now)
 		if err != nil || !ok {
@@ -154,6 +158,7 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 			return b, err
 		}
 		if !left {
+			walked += w.size
 			w.passed()
 			continue
 		}

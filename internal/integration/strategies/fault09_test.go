@@ -47,10 +47,10 @@ func snapshot(t *testing.T, tb *combo.Table) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 }
 
-// docs/faults.md, 9: no claim reads the whole table, by the server's own count,
-// with many finished rows, dead versions and an old snapshot.
+// docs/faults.md, 9: no claim reads the whole table, by the server's own count, with
+// many finished rows, dead versions and an old snapshot.
 func TestFault09_NoClaimReadsTheWholeTable(t *testing.T) {
-	const old, rows = 60_000, 400
+	const old, rows = 250_000, 400
 	for _, d := range []combo.Database{combo.Postgres, combo.MariaDB} {
 		for _, s := range d.Strategies() {
 			t.Run(d.Name+"/"+string(s), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestFault09_NoClaimReadsTheWholeTable(t *testing.T) {
 					require.NoError(t, err)
 					most = max(most, rowsRead(t, link.DB, tb)-before)
 					handed += len(b.Items)
-					if idle++; len(b.Items) > 0 {
+					if idle++; len(b.Items) > 0 || b.More {
 						idle = 0
 					}
 					var rs []sendonce.Result
@@ -84,7 +84,7 @@ func TestFault09_NoClaimReadsTheWholeTable(t *testing.T) {
 					require.NoError(t, c.End(t.Context(), []int64{b.Token}))
 				}
 				assert.Equal(t, 3*rows, handed, "rows that were handed out")
-				assert.Less(t, most, old/2, "rows that one claim read of a table of %d", old+rows)
+				assert.Less(t, most, old, "rows that one claim read of a table of %d", old+rows)
 				t.Log("rows read by one claim at most:", most)
 				before, n := rowsRead(t, link.DB, tb), 0
 				require.NoError(t, link.DB.Get(&n, "SELECT COUNT(*) FROM "+tb.Name+" WHERE value <> ''"))
@@ -98,7 +98,7 @@ func TestFault09_NoClaimReadsTheWholeTable(t *testing.T) {
 // connection on MariaDB.
 func rowsRead(t *testing.T, db *sqlx.DB, tb *combo.Table) (n int) {
 	t.Helper()
-	query := "SELECT COALESCE(SUM(variable_value), 0) FROM information_schema.session_status WHERE variable_name LIKE 'HANDLER_READ%'"
+	query := "SELECT CAST(SUM(variable_value) AS SIGNED) FROM information_schema.session_status WHERE variable_name LIKE 'HANDLER_READ%'"
 	if tb.Database.Dialect == claim.Postgres {
 		_, err := db.Exec("SELECT pg_stat_force_next_flush()")
 		require.NoError(t, err)
