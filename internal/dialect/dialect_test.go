@@ -33,72 +33,76 @@ func (e mattnError) Error() string {
 	return map[int]string{5: "database is locked", 6: "database table is locked", 8: "attempt to write a readonly database", 14: "unable to open database file", 19: "CHECK constraint failed: c", 1: "no such table: x"}[e.Code]
 }
 
+// classified is an error with the class that it has on a database.
+type classified struct {
+	err  error
+	want Class
+}
+
+var classes = map[Dialect][]classified{
+	Postgres: {
+		{pgError("40001"), Transient},
+		{pgError("40P01"), Transient},
+		{pgError("55P03"), Transient},
+		{pgError("28P01"), Fatal},
+		{pgError("3D000"), Fatal},
+		{pgError("42P01"), Fatal},
+		{pgError("42703"), Fatal},
+		{pgError("42501"), Fatal},
+		{pgError("22001"), BadData},
+		{pgError("22021"), BadData},
+		{pgError("23514"), BadData},
+		{pgError("23505"), BadData},
+		{pgError("P0001"), BadData},
+		{pgError("57P01"), Other}, // the server goes down: repeated like any other
+		{pgError("53300"), Other},
+		{pgError("25006"), Other}, // read-only: a failover
+		{pgError("XX"), Other},
+		{errors.New("connection reset by peer"), Other},
+	},
+	MySQL: {
+		{errors.New("Error 1213 (40001): Deadlock found when trying to get lock"), Transient},
+		{errors.New("Error 1205 (HY000): Lock wait timeout exceeded"), Transient},
+		{errors.New("Error 1020: Record has changed since last read"), Transient},
+		{errors.New("Error 1146 (42S02): Table 'x' doesn't exist"), Fatal},
+		{errors.New("Error 1045 (28000): Access denied"), Fatal},
+		{errors.New("Error 1054 (42S22): Unknown column"), Fatal},
+		{errors.New("Error 1406 (22001): Data too long for column"), BadData},
+		{errors.New("Error 1366 (22007): Incorrect string value"), BadData},
+		{errors.New("Error 1644 (45000): a trigger says no"), BadData},
+		{errors.New("Error 4025 (23000): CONSTRAINT failed"), BadData},
+		{errors.New("Error 3819 (HY000): Check constraint is violated"), BadData},
+		{errors.New("Error 1062 (23000): Duplicate entry"), BadData},
+		{errors.New("Error 1452 (23000): a foreign key constraint fails"), BadData},
+		{errors.New("Error 1690 (22003): BIGINT UNSIGNED value is out of range"), BadData},
+		{errors.New("Error 1290 (HY000): running with the --read-only option"), Other},
+		{errors.New("Error 1040 (08004): Too many connections"), Other},
+		{errors.New("invalid connection"), Other},
+		{errors.New("sendonce: Error 1213 in another text"), Other},
+	},
+	SQLite: {
+		{liteError{"database is locked (5) (SQLITE_BUSY)", 5}, Transient},
+		{liteError{"x", 5 | 2<<8}, Transient}, // SQLITE_BUSY_SNAPSHOT
+		{liteError{"x", 6 | 1<<8}, Transient}, // SQLITE_LOCKED_SHAREDCACHE
+		{liteError{"x", 8 | 2<<8}, Fatal},
+		{liteError{"x", 26}, Fatal},
+		{liteError{"x", 19 | 5<<8}, BadData}, // NOTNULL
+		{liteError{"x", 18}, BadData},
+		{liteError{"no such column: y", 1}, Fatal},
+		{liteError{"disk I/O error", 10}, Other},
+		{liteError{"database or disk is full", 13}, Other},
+		{mattnError{5}, Transient},
+		{mattnError{6}, Transient},
+		{mattnError{8}, Fatal},
+		{mattnError{14}, Fatal},
+		{mattnError{19}, BadData},
+		{mattnError{1}, Fatal},
+		{errors.New("interrupted"), Other},
+	},
+}
+
 func TestClassify(t *testing.T) {
-	type check struct {
-		err  error
-		want Class
-	}
-	for d, checks := range map[Dialect][]check{
-		Postgres: {
-			{pgError("40001"), Transient},
-			{pgError("40P01"), Transient},
-			{pgError("55P03"), Transient},
-			{pgError("28P01"), Fatal},
-			{pgError("3D000"), Fatal},
-			{pgError("42P01"), Fatal},
-			{pgError("42703"), Fatal},
-			{pgError("42501"), Fatal},
-			{pgError("22001"), BadData},
-			{pgError("22021"), BadData},
-			{pgError("23514"), BadData},
-			{pgError("23505"), BadData},
-			{pgError("P0001"), BadData},
-			{pgError("57P01"), Other}, // the server goes down: repeated like any other
-			{pgError("53300"), Other},
-			{pgError("25006"), Other}, // read-only: a failover
-			{pgError("XX"), Other},
-			{errors.New("connection reset by peer"), Other},
-		},
-		MySQL: {
-			{errors.New("Error 1213 (40001): Deadlock found when trying to get lock"), Transient},
-			{errors.New("Error 1205 (HY000): Lock wait timeout exceeded"), Transient},
-			{errors.New("Error 1020: Record has changed since last read"), Transient},
-			{errors.New("Error 1146 (42S02): Table 'x' doesn't exist"), Fatal},
-			{errors.New("Error 1045 (28000): Access denied"), Fatal},
-			{errors.New("Error 1054 (42S22): Unknown column"), Fatal},
-			{errors.New("Error 1406 (22001): Data too long for column"), BadData},
-			{errors.New("Error 1366 (22007): Incorrect string value"), BadData},
-			{errors.New("Error 1644 (45000): a trigger says no"), BadData},
-			{errors.New("Error 4025 (23000): CONSTRAINT failed"), BadData},
-			{errors.New("Error 3819 (HY000): Check constraint is violated"), BadData},
-			{errors.New("Error 1062 (23000): Duplicate entry"), BadData},
-			{errors.New("Error 1452 (23000): a foreign key constraint fails"), BadData},
-			{errors.New("Error 1690 (22003): BIGINT UNSIGNED value is out of range"), BadData},
-			{errors.New("Error 1290 (HY000): running with the --read-only option"), Other},
-			{errors.New("Error 1040 (08004): Too many connections"), Other},
-			{errors.New("invalid connection"), Other},
-			{errors.New("sendonce: Error 1213 in another text"), Other},
-		},
-		SQLite: {
-			{liteError{"database is locked (5) (SQLITE_BUSY)", 5}, Transient},
-			{liteError{"x", 5 | 2<<8}, Transient}, // SQLITE_BUSY_SNAPSHOT
-			{liteError{"x", 6 | 1<<8}, Transient}, // SQLITE_LOCKED_SHAREDCACHE
-			{liteError{"x", 8 | 2<<8}, Fatal},
-			{liteError{"x", 26}, Fatal},
-			{liteError{"x", 19 | 5<<8}, BadData}, // NOTNULL
-			{liteError{"x", 18}, BadData},
-			{liteError{"no such column: y", 1}, Fatal},
-			{liteError{"disk I/O error", 10}, Other},
-			{liteError{"database or disk is full", 13}, Other},
-			{mattnError{5}, Transient},
-			{mattnError{6}, Transient},
-			{mattnError{8}, Fatal},
-			{mattnError{14}, Fatal},
-			{mattnError{19}, BadData},
-			{mattnError{1}, Fatal},
-			{errors.New("interrupted"), Other},
-		},
-	} {
+	for d, checks := range classes {
 		for _, c := range checks {
 			for _, err := range []error{c.err, fmt.Errorf("wrapped: %w", fmt.Errorf("twice: %w", c.err)), Wrap(d, "do it", c.err)} {
 				assert.Equal(t, c.want, d.Classify(err), "%s: %v", d.Name(), err)
