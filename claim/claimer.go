@@ -45,7 +45,10 @@ type claimer[T any] struct {
 	// prepare is asked before each claim, and says whether there is anything to
 	// claim from. It may change only and share.
 	prepare func(ctx context.Context) (bool, error)
-	turn    chan struct{}
+	// flying, if not nil, are the rows in this process's hands, and the table
+	// does not say so: rows are read, and not marked (see Unmarked).
+	flying *flying
+	turn   chan struct{}
 
 	dueAt      time.Time // when to look next for rows that come back
 	wasDue     bool      // the last claim took such rows
@@ -192,7 +195,7 @@ func (c *claimer[T]) advance(ctx context.Context, items []sendonce.Item[T]) erro
 // othersTakeThem reports whether the window that gave nothing still has rows to
 // give: other claims had marked or locked them.
 func (c *claimer[T]) othersTakeThem(ctx context.Context) (bool, error) {
-	if c.d.Caps().OneWriter {
+	if c.d.Caps().OneWriter || c.flying != nil {
 		return false, nil
 	}
 	w := &c.walker
@@ -209,7 +212,7 @@ func (c *claimer[T]) othersTakeThem(ctx context.Context) (bool, error) {
 func (c *claimer[T]) claimOrdered(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[T], error) {
 	limit := roundLimit(req.Limit)
 	for range collisions {
-		cands, err := c.candidates(ctx, c.due.ordered(limit, c.only), dialect.Args{})
+		cands, err := c.candidates(ctx, c.due.ordered(c.flying.beyond(limit), c.only), dialect.Args{})
 		if err != nil || len(cands) == 0 {
 			return sendonce.Batch[T]{}, err
 		}
@@ -243,7 +246,7 @@ func (c *claimer[T]) takeBatch(ctx context.Context, req sendonce.ClaimRequest, p
 	}
 	items, err := c.take(ctx, p, a)
 	if err != nil {
-		if ctxErr := ctx.Err(); ctxErr != nil || c.d.Classify(err) == dialect.Other {
+		if c.flying == nil && (ctx.Err() != nil || c.d.Classify(err) == dialect.Other) {
 			c.doubts = append(c.doubts, doubt{token: b.Token, at: time.Now(), lease: req.Lease})
 		}
 		return sendonce.Batch[T]{}, err

@@ -109,7 +109,9 @@ func (c *claimer[T]) candidates(ctx context.Context, st *dialect.Stmt, a dialect
 		var due sql.NullInt64 // a time that the application wrote may not be one
 		err := rows.Scan(cell, &x.token, &x.attempts, &due)
 		x.key, x.due = keyOf(cell), due.Int64
-		out = append(out, x)
+		if !c.flying.has(x.key) {
+			out = append(out, x)
+		}
 		return err
 	})
 	return out, err
@@ -132,7 +134,7 @@ func (c *claimer[T]) claimDue(ctx context.Context, req sendonce.ClaimRequest, no
 	}
 	limit := roundLimit(req.Limit)
 	// More than asked for, so that several workers don't all want the same.
-	cands, err := c.candidates(ctx, c.due.returning(4*limit, c.lowMark, c.only), dialect.Args{"low": c.lowMark})
+	cands, err := c.candidates(ctx, c.due.returning(c.flying.beyond(4*limit), c.lowMark, c.only), dialect.Args{"low": c.lowMark})
 	if err != nil {
 		return sendonce.Batch[T]{}, err
 	}

@@ -112,7 +112,7 @@ func statements(t *testing.T, d Dialect, tab Table, locking string, partitions [
 	t.Helper()
 	c := claimerFor(t, d, tab, locking)
 	if partitions != nil {
-		only, err := (&Partitioned[mail]{claimer: c}).condition(partition.Assignment{Count: 4, Mine: partitions})
+		only, err := (&Partitioned[mail]{claimer: c}).partitionCondition(partition.Assignment{Count: 4, Mine: partitions})
 		require.NoError(t, err)
 		c.only = only
 	}
@@ -179,6 +179,7 @@ func TestGoldenCommon(t *testing.T) {
 		for _, f := range []windowForm{{rows: 2000}, {lower: true, rows: 2000}, {upper: true, rows: 2000}, {lower: true, upper: true, rows: 2000}} {
 			c.walker.window(f)
 		}
+		c.behind()
 		var b strings.Builder
 		writeAll(&b, "", reflect.ValueOf(c.store).Elem())
 		writeAll(&b, "due", reflect.ValueOf(c.due).Elem())

@@ -53,7 +53,7 @@ func NewPartitioned[T any](ctx context.Context, db *sqlx.DB, d Dialect, t Table,
 	c.takesTurns = true
 	s := &Partitioned[T]{claimer: c, partitioner: p}
 	c.prepare = s.prepare
-	if _, err := s.condition(partition.Assignment{Count: 2, Mine: []int{0}}); err != nil {
+	if _, err := s.partitionCondition(partition.Assignment{Count: 2, Mine: []int{0}}); err != nil {
 		return nil, fmt.Errorf("sendonce: table %s cannot be divided by column %q: %w", c.source, c.col.Key, err)
 	}
 	return s, nil
@@ -71,11 +71,12 @@ func (s *Partitioned[T]) prepare(ctx context.Context) (bool, error) {
 	if a.Count == s.last.Count && slices.Equal(a.Mine, s.last.Mine) {
 		return len(a.Mine) > 0, nil
 	}
-	only, err := s.condition(a)
+	only, err := s.partitionCondition(a)
 	if err != nil {
 		return false, err
 	}
 	c := s.claimer
+	c.ours.Store(&only)
 	c.only, c.share = only, max(1, a.Count/max(1, len(a.Mine)))
 	// What the cursor and the low mark have passed was looked at for other
 	// partitions.
@@ -85,23 +86,23 @@ func (s *Partitioned[T]) prepare(ctx context.Context) (bool, error) {
 	return len(a.Mine) > 0, nil
 }
 
-// condition is true for rows of the partitions.
-func (s *Partitioned[T]) condition(a partition.Assignment) (string, error) {
+// partitionCondition is true for rows of the partitions.
+func (n *names) partitionCondition(a partition.Assignment) (string, error) {
 	if len(a.Mine) == 0 {
 		return " AND 1 = 0", nil
 	}
 	kind := map[dialect.KeyKind]partition.Kind{
 		dialect.KeyInt: partition.KindInt, dialect.KeyUint: partition.KindUint,
-		dialect.KeyText: partition.KindText, dialect.KeyUUID: partition.KindUUID,
-	}[s.keyKind]
+		dialect.KeyText: partition.KindText, dialect.KeyChar: partition.KindText, dialect.KeyUUID: partition.KindUUID,
+	}[n.keyKind]
 	write := partition.SQLite
-	switch s.d {
+	switch n.d {
 	case dialect.Postgres:
 		write = partition.Postgres
 	case dialect.MySQL:
 		write = partition.MySQL
 	}
-	expr, err := write(s.key, kind, a.Count)
+	expr, err := write(n.key, kind, a.Count)
 	if err != nil {
 		return "", err
 	}

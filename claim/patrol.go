@@ -27,7 +27,7 @@ const (
 type patrolSQL struct {
 	windows  [2]*dialect.Stmt // by whether there is a lower bound, like those below
 	orphans  [2]*dialect.Stmt // claimed, and no such claim
-	behind   [2]*dialect.Stmt // fresh rows behind the cursor
+	behind   [2]string        // fresh rows behind the cursor, up to the strategy's own condition
 	hasClaim *dialect.Stmt
 	makeDue  *dialect.Stmt
 }
@@ -44,7 +44,7 @@ func newPatrolSQL(n *names) patrolSQL {
 		p.windows[i] = c(n.window(windowForm{lower: i == 1, rows: windowRows}))
 		p.orphans[i] = c("SELECT " + n.key + ", " + n.token + ", " + n.status + " " + window + n.in(claimed, sending) +
 			" AND " + n.token + " NOT IN (SELECT token FROM " + n.claims + ") ORDER BY " + n.key + " LIMIT " + most)
-		p.behind[i] = c("SELECT " + n.key + " " + window + n.guard(freshRows) + " ORDER BY " + n.key + " LIMIT " + most)
+		p.behind[i] = "SELECT " + n.key + " " + window + n.guard(freshRows)
 	}
 	return p
 }
@@ -56,6 +56,23 @@ type patrolRounds struct {
 	spent   time.Duration
 	since   time.Time
 	orphans map[sendonce.Ref]time.Time // when each was seen first
+	strays  [2]*dialect.Stmt           // behind, with the condition that only is
+	only    string
+}
+
+// behind renders what looks for fresh rows of the strategy's own.
+func (s *store) behind() [2]*dialect.Stmt {
+	p, only := &s.rounds, ""
+	if o := s.ours.Load(); o != nil {
+		only = *o
+	}
+	if p.strays[0] == nil || p.only != only {
+		for i, text := range s.patrol.behind {
+			p.strays[i] = s.d.Compile(text + only + " ORDER BY " + s.key + " LIMIT " + strconv.Itoa(patrolFinds))
+		}
+		p.only = only
+	}
+	return p.strays
 }
 
 func (p *patrolRounds) forget() {
@@ -113,7 +130,7 @@ func (s *store) patrolWindow(ctx context.Context, req sendonce.ReapRequest, out 
 	if err := s.noteOrphans(ctx, s.patrol.orphans[which], args); err != nil {
 		return false, err
 	}
-	found, err := s.makeStraysDue(ctx, s.patrol.behind[which], args, end)
+	found, err := s.makeStraysDue(ctx, s.behind()[which], args, end)
 	if err != nil {
 		return false, err
 	}

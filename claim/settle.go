@@ -28,6 +28,7 @@ type opinionForm struct {
 	outcome sendonce.Outcome
 	size    int
 	reason  bool
+	plain   bool // of rows that were never marked: see Unmarked
 }
 
 // opinionSizes are the numbers of rows that there are statements for; smaller
@@ -36,12 +37,7 @@ var opinionSizes = []int{1, 4, 16, 64}
 
 func newSettleSQL(n *names) settleSQL {
 	c, held := n.d.Compile, n.in(claimed, sending)
-	finish := func(where ...string) *dialect.Stmt {
-		if n.deleteDone {
-			return c("DELETE FROM " + n.quoted + " WHERE " + strings.Join(where, " AND "))
-		}
-		return c(n.update(n.is(done)+", "+n.next+" = NULL"+n.setDoneAt(), where...))
-	}
+	finish := func(where ...string) *dialect.Stmt { return c(n.finish("", where...)) }
 	free := n.is(pending) + ", " + n.token + " = 0, " + n.attempts + " = " + n.attempts + " - 1, " + n.next + " = " + n.d.Now(n.nextType)
 	s := settleSQL{
 		done:         finish(n.keysIn(), n.byToken(), held),
@@ -50,17 +46,30 @@ func newSettleSQL(n *names) settleSQL {
 		release:      c(n.update(free, n.keysIn(), n.byToken(), n.is(claimed))),
 		releasePairs: c(n.update(free, n.pairsIn(), n.is(claimed))),
 		look:         c("SELECT " + n.key + ", " + n.status + ", " + n.token + " FROM " + n.quoted + " WHERE " + n.keysIn()),
-		opinions:     map[opinionForm]*dialect.Stmt{},
 	}
+	s.opinions = n.opinions(false)
+	return s
+}
+
+func (n *names) opinions(plain bool) map[opinionForm]*dialect.Stmt {
+	all := map[opinionForm]*dialect.Stmt{}
 	for _, o := range []sendonce.Outcome{sendonce.Retry, sendonce.Dead, sendonce.Skipped, sendonce.Unknown} {
 		for _, size := range opinionSizes {
 			for _, reason := range []bool{true, false} {
-				f := opinionForm{outcome: o, size: size, reason: reason && n.lastError != ""}
-				s.opinions[f] = c(n.opinion(f))
+				f := opinionForm{outcome: o, size: size, reason: reason && n.lastError != "", plain: plain}
+				all[f] = n.d.Compile(n.opinion(f))
 			}
 		}
 	}
-	return s
+	return all
+}
+
+// finish makes rows done, or deletes them.
+func (n *names) finish(also string, where ...string) string {
+	if n.deleteDone {
+		return "DELETE FROM " + n.quoted + " WHERE " + strings.Join(where, " AND ")
+	}
+	return n.update(n.is(done)+", "+n.next+" = NULL"+n.setDoneAt()+also, where...)
 }
 
 func (n *names) setDoneAt() string {
@@ -86,19 +95,27 @@ func (n *names) opinion(f opinionForm) string {
 		}
 		return b.String() + " END"
 	}
-	set := n.is(finalOf[f.outcome]) + ", " + n.next + " = NULL"
+	next := " = NULL"
 	if f.outcome == sendonce.Retry {
-		set = n.is(pending) + ", " + n.token + " = 0, " + n.attempts + " = " + n.attempts + " - " + perRow("free", n.d.Int) +
-			", " + n.next + " = " + n.d.NowPlus(n.nextType, perRow("after", n.d.Int))
+		next = " = " + n.d.NowPlus(n.nextType, perRow("after", n.d.Int))
 	}
+	set, proof, from := n.is(finalOf[f.outcome])+", ", n.token, n.in(claimed, sending)
+	switch {
+	case f.plain: // the attempt is charged now, and proves that it is no repeat
+		set += n.attempts + " = " + n.attempts + " + 1 - " + perRow("free", n.d.Int) + ", "
+		proof, from = n.attempts, n.is(pending)
+	case f.outcome == sendonce.Retry:
+		set += n.token + " = 0, " + n.attempts + " = " + n.attempts + " - " + perRow("free", n.d.Int) + ", "
+	}
+	set += n.next + next
 	if f.reason {
 		set += ", " + n.lastError + " = " + perRow("reason", n.d.Str)
 	}
 	which := make([]string, f.size)
 	for i := range which {
-		which[i] = "(" + n.key + " = " + n.d.Key(":k"+strconv.Itoa(i), n.keyKind) + " AND " + n.token + " = " + n.d.Int(":t"+strconv.Itoa(i)) + ")"
+		which[i] = "(" + n.key + " = " + n.d.Key(":k"+strconv.Itoa(i), n.keyKind) + " AND " + proof + " = " + n.d.Int(":t"+strconv.Itoa(i)) + ")"
 	}
-	return n.update(set, "("+strings.Join(which, " OR ")+")", n.in(claimed, sending))
+	return n.update(set, "("+strings.Join(which, " OR ")+")", from)
 }
 
 // Settle implements sendonce.Claimer. Results of one statement are written by
@@ -231,7 +248,14 @@ func (s *store) write(ctx context.Context, q dialect.Querier, g settleGroup, rea
 	return s.exec(ctx, q, what, pairs, dialect.Args{"keys": keys, "tokens": tokens, "pairs": dialect.Pairs{Keys: keys, Tokens: tokens}})
 }
 
+// bindOpinion finds the statement for a group and its arguments: with the reasons
+// or without.
 func (s *store) bindOpinion(g settleGroup, reason bool) (*dialect.Stmt, dialect.Args) {
+	f, args := s.opinionArgs(g, reason)
+	return s.settle.opinions[f], args
+}
+
+func (s *store) opinionArgs(g settleGroup, reason bool) (opinionForm, dialect.Args) {
 	size := opinionSizes[0]
 	for _, size = range opinionSizes {
 		if size >= len(g.rs) {
@@ -248,7 +272,7 @@ func (s *store) bindOpinion(g settleGroup, reason bool) (*dialect.Stmt, dialect.
 		args["k"+n], args["t"+n], args["free"+n], args["after"+n] = r.Key, r.Token, free, r.After.Microseconds()
 		args["reason"+n] = s.fit(r.Reason)
 	}
-	return s.settle.opinions[opinionForm{g.outcome, size, reason}], args
+	return opinionForm{outcome: g.outcome, size: size, reason: reason}, args
 }
 
 // fit cuts a reason to the column.

@@ -28,6 +28,7 @@ type store struct {
 	rounds patrolRounds
 
 	passed atomic.Pointer[sendonce.Key] // every fresh row up to here was seen; nil: not known
+	ours   atomic.Pointer[string]       // " AND ...": which fresh rows are ours to claim; nil: all
 	relap  atomic.Bool                  // the patrol found that the cursor has left much behind
 }
 

@@ -118,6 +118,10 @@ type Options struct {
 	// LockWait is how long a claim of NewLocked waits for its turn before it
 	// goes on without the lock. Default: 1 s. Other strategies ignore it.
 	LockWait time.Duration
+
+	// LocksTable is the table in which NewUnmarked keeps the leases of
+	// partitions; sqllock.Migrate makes it. Default: "sendonce_locks".
+	LocksTable string
 }
 
 type state uint8

@@ -48,10 +48,13 @@ func (n *names) guard(k pickKind) string {
 	}
 }
 
-// selectKeys is the sub-select of a pick. The number of rows stands in the text:
-// with a parameter there the planner guesses a tenth of the table.
-func (n *names) selectKeys(p pick) string {
-	from := "SELECT " + n.key + " FROM " + n.quoted + " WHERE "
+// selectKeys is the sub-select of a pick.
+func (n *names) selectKeys(p pick) string { return n.selectRows(n.key, p) }
+
+// selectRows picks. The number of rows stands in the text: with a parameter there
+// the planner guesses a tenth of the table.
+func (n *names) selectRows(list string, p pick) string {
+	from := "SELECT " + list + " FROM " + n.quoted + " WHERE "
 	if p.kind != freshRows {
 		return from + n.keysIn() + " AND " + n.guard(p.kind) + p.only + " ORDER BY " + n.key + p.locked
 	}
@@ -132,6 +135,9 @@ func (t *takeSQL) render(p pick) taking {
 // rows come in no particular order.
 func (c *claimer[T]) take(ctx context.Context, p pick, a dialect.Args) (items []sendonce.Item[T], err error) {
 	p.locked, p.only = c.locking, c.only
+	if c.flying != nil {
+		return c.read(ctx, p, a)
+	}
 	st, caps := c.takes.get(p), c.d.Caps()
 	c.bind(a)
 	switch {

@@ -164,10 +164,10 @@ func (s *store) guessStart(ctx context.Context, scatter bool) (sendonce.Key, err
 // waitsBehind reports whether one of the next rows is fresh.
 func (s *store) waitsBehind(ctx context.Context, key int64) (found bool, err error) {
 	err = s.query(ctx, s.db, "look for the first fresh row", s.walker.probe, dialect.Args{"from": key}, func(rows *sql.Rows) error {
-		var status string
+		var status sql.NullString
 		var fresh bool
 		err := rows.Scan(&status, &fresh)
-		found = found || fresh && s.state(status) == pending
+		found = found || fresh && s.state(status.String) == pending
 		return err
 	})
 	return found, err

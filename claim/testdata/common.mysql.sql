@@ -292,23 +292,6 @@ WHERE `id` > :from
 FROM `sendonce_claims`)
 ORDER BY `id` LIMIT 1000;
 
--- patrol.behind, from the start
-SELECT `id`
-FROM `receivers`
-WHERE `id` <= :to
-  AND (`status` = 0) IS TRUE
-  AND (`next_attempt` IS NULL) IS TRUE
-ORDER BY `id` LIMIT 1000;
-
--- patrol.behind, behind a key
-SELECT `id`
-FROM `receivers`
-WHERE `id` > :from
-  AND `id` <= :to
-  AND (`status` = 0) IS TRUE
-  AND (`next_attempt` IS NULL) IS TRUE
-ORDER BY `id` LIMIT 1000;
-
 -- patrol.hasClaim
 SELECT 1
 FROM `sendonce_claims`
@@ -391,6 +374,23 @@ FROM `receivers`
 WHERE `id` > :from
   AND `id` <= :to
 ORDER BY `id` LIMIT 1 OFFSET :skip;
+
+-- rounds.strays, from the start
+SELECT `id`
+FROM `receivers`
+WHERE `id` <= :to
+  AND (`status` = 0) IS TRUE
+  AND (`next_attempt` IS NULL) IS TRUE
+ORDER BY `id` LIMIT 1000;
+
+-- rounds.strays, behind a key
+SELECT `id`
+FROM `receivers`
+WHERE `id` > :from
+  AND `id` <= :to
+  AND (`status` = 0) IS TRUE
+  AND (`next_attempt` IS NULL) IS TRUE
+ORDER BY `id` LIMIT 1000;
 
 -- due.otherMode
 SELECT owner

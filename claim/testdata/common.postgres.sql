@@ -294,23 +294,6 @@ WHERE "id" > :from::bigint
 FROM "sendonce_claims")
 ORDER BY "id" LIMIT 1000;
 
--- patrol.behind, from the start
-SELECT "id"
-FROM "receivers"
-WHERE "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
-ORDER BY "id" LIMIT 1000;
-
--- patrol.behind, behind a key
-SELECT "id"
-FROM "receivers"
-WHERE "id" > :from::bigint
-  AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
-ORDER BY "id" LIMIT 1000;
-
 -- patrol.hasClaim
 SELECT 1
 FROM "sendonce_claims"
@@ -393,6 +376,23 @@ FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
 ORDER BY "id" LIMIT 1 OFFSET :skip;
+
+-- rounds.strays, from the start
+SELECT "id"
+FROM "receivers"
+WHERE "id" <= :to::bigint
+  AND ("status" = 0) IS TRUE
+  AND "next_attempt" IS NULL
+ORDER BY "id" LIMIT 1000;
+
+-- rounds.strays, behind a key
+SELECT "id"
+FROM "receivers"
+WHERE "id" > :from::bigint
+  AND "id" <= :to::bigint
+  AND ("status" = 0) IS TRUE
+  AND "next_attempt" IS NULL
+ORDER BY "id" LIMIT 1000;
 
 -- due.otherMode
 SELECT owner

@@ -309,23 +309,6 @@ WHERE "id" > :from
 FROM "sendonce_claims")
 ORDER BY "id" LIMIT 1000;
 
--- patrol.behind, from the start
-SELECT "id"
-FROM "receivers"
-WHERE "id" <= :to
-  AND +"status" = 0
-  AND +"next_attempt" IS NULL
-ORDER BY "id" LIMIT 1000;
-
--- patrol.behind, behind a key
-SELECT "id"
-FROM "receivers"
-WHERE "id" > :from
-  AND "id" <= :to
-  AND +"status" = 0
-  AND +"next_attempt" IS NULL
-ORDER BY "id" LIMIT 1000;
-
 -- patrol.hasClaim
 SELECT 1
 FROM "sendonce_claims"
@@ -410,6 +393,23 @@ FROM "receivers"
 WHERE "id" > :from
   AND "id" <= :to
 ORDER BY "id" LIMIT 1 OFFSET :skip;
+
+-- rounds.strays, from the start
+SELECT "id"
+FROM "receivers"
+WHERE "id" <= :to
+  AND +"status" = 0
+  AND +"next_attempt" IS NULL
+ORDER BY "id" LIMIT 1000;
+
+-- rounds.strays, behind a key
+SELECT "id"
+FROM "receivers"
+WHERE "id" > :from
+  AND "id" <= :to
+  AND +"status" = 0
+  AND +"next_attempt" IS NULL
+ORDER BY "id" LIMIT 1000;
 
 -- due.otherMode
 SELECT owner

@@ -74,6 +74,8 @@ type Locker struct {
 	db    *sql.DB
 	d     dialect.Dialect
 	verbs verbs
+
+	looking, verifying *dialect.Stmt
 }
 
 var _ lock.Locker = (*Locker)(nil)
@@ -91,6 +93,9 @@ type verbs interface {
 	create() string
 	columns() map[string]string
 	prune() *dialect.Stmt
+	// look reads fence, until in microseconds (0: released), and whether that is
+	// over; verify finds a row if the lease is the last one, and holds on to it.
+	look() (look, verify string)
 }
 
 // fate is what became of a lease.
@@ -116,7 +121,8 @@ func New(ctx context.Context, db *sql.DB, d Dialect, o *Options) (*Locker, error
 	if err := t.check(ctx, db); err != nil {
 		return nil, err
 	}
-	return &Locker{db: db, d: t.d, verbs: t.verbs}, nil
+	look, verify := t.verbs.look()
+	return &Locker{db: db, d: t.d, verbs: t.verbs, looking: t.d.Compile(look), verifying: t.d.Compile(verify)}, nil
 }
 
 // table is where the locks are.

@@ -1,0 +1,111 @@
+package claim
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/dialect"
+)
+
+// flying are the rows that a process has in its hands without a mark in the
+// table, each with the attempts that stood there when it was read: a result is
+// written where they still do, so that a repeat writes nothing.
+type flying struct {
+	mu   sync.Mutex
+	rows map[sendonce.Key]flight
+}
+
+type flight struct {
+	token    int64
+	attempts int64
+}
+
+func newFlying() *flying { return &flying{rows: map[sendonce.Key]flight{}} }
+
+// has is false of nil: there is nothing that the table doesn't say.
+func (f *flying) has(key sendonce.Key) bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.rows[key]
+	return ok
+}
+
+// beyond is how many rows to read for n that are not in the air.
+func (f *flying) beyond(n int) int {
+	if f == nil {
+		return n
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return roundUp(n + len(f.rows))
+}
+
+// roundUp to one or a half at the first digit, so that there are few statements.
+func roundUp(n int) int {
+	for unit := 1; ; unit *= 10 {
+		for _, step := range []int{1, 2, 5} {
+			if n <= step*unit {
+				return step * unit
+			}
+		}
+	}
+}
+
+func (f *flying) take(token int64, rows map[sendonce.Key]int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, attempts := range rows {
+		f.rows[key] = flight{token, attempts}
+	}
+}
+
+// of returns the row's flight under that token.
+func (f *flying) of(ref sendonce.Ref) (flight, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl, ok := f.rows[ref.Key]
+	return fl, ok && fl.token == ref.Token
+}
+
+func (f *flying) land(ref sendonce.Ref) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rows[ref.Key].token == ref.Token {
+		delete(f.rows, ref.Key)
+	}
+}
+
+// landAll forgets what is left of a claim.
+func (f *flying) landAll(token int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, fl := range f.rows {
+		if fl.token == token {
+			delete(f.rows, key)
+		}
+	}
+}
+
+// read takes the rows of a pick without marking them.
+func (c *claimer[T]) read(ctx context.Context, p pick, a dialect.Args) ([]sendonce.Item[T], error) {
+	limit := p.limit
+	p.limit = c.flying.beyond(limit)
+	st := c.due.compile(c.selectRows(c.shape.list(""), p))
+	items, err := c.scanItems(ctx, c.db, st, c.bind(a))
+	if err != nil {
+		return nil, err
+	}
+	items = slices.DeleteFunc(items, func(m sendonce.Item[T]) bool { return c.flying.has(m.Key) })
+	if p.kind == freshRows && len(items) > limit {
+		items = items[:limit]
+	}
+	for i := range items {
+		items[i].Attempt++ // as a mark would have done
+	}
+	return items, nil
+}

@@ -1,0 +1,208 @@
+package claim
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strconv"
+
+	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/dialect"
+	"github.com/sendonce/sendonce/lock"
+)
+
+// plainSQL records results of rows that were never marked (docs/semantics.md,
+// section 3, 12b). The attempts that were read prove that a statement is no
+// repeat of one whose reply was lost.
+type plainSQL struct {
+	done, look *dialect.Stmt
+	opinions   map[opinionForm]*dialect.Stmt
+}
+
+func newPlainSQL(n *names) plainSQL {
+	return plainSQL{
+		done: n.d.Compile(n.finish(", "+n.attempts+" = "+n.attempts+" + 1",
+			n.d.PairsIn(n.key, n.attempts, n.keyKind), n.is(pending))),
+		look:     n.d.Compile("SELECT " + n.key + ", " + n.status + ", " + n.attempts + " FROM " + n.quoted + " WHERE " + n.keysIn()),
+		opinions: n.opinions(true),
+	}
+}
+
+// Settle implements sendonce.Claimer. The results of each partition are one
+// transaction, which first makes sure that the partition is still ours and that
+// nobody can take it over meanwhile.
+func (u *Unmarked[T]) Settle(ctx context.Context, rs []sendonce.Result) ([]sendonce.Exception, error) {
+	type unit struct {
+		lease lock.Lease
+		rs    []sendonce.Result
+	}
+	units := map[lock.Token]*unit{}
+	var out []sendonce.Exception
+	for _, r := range rs {
+		t, _ := u.tenure(r.Token)
+		if _, ok := u.flying.of(sendonce.Ref{Key: r.Key, Token: r.Token}); !ok || t.slot == nil {
+			out = append(out, u.refused(r))
+			continue
+		}
+		if r.Outcome == sendonce.Released { // nothing was written; this makes it be found
+			r.Outcome, r.Uncharged, r.After, r.Reason = sendonce.Retry, true, 0, ""
+		}
+		if units[t.lease.Token] == nil {
+			units[t.lease.Token] = &unit{lease: t.lease}
+		}
+		units[t.lease.Token].rs = append(units[t.lease.Token].rs, r)
+	}
+	var failed error
+	for _, un := range units {
+		es, err := u.settleUnit(ctx, un.lease, un.rs)
+		out = append(out, es...)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		for _, r := range un.rs {
+			u.flying.land(sendonce.Ref{Key: r.Key, Token: r.Token})
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return out, nil
+}
+
+// refused is the exception of a result that comes when the partition is lost. A
+// Done may then be sent again.
+func (u *Unmarked[T]) refused(r sendonce.Result) sendonce.Exception {
+	if r.Outcome == sendonce.Done {
+		return sendonce.Exception{Result: r, Cause: sendonce.Overtaken}
+	}
+	return sendonce.Exception{Result: r, Cause: sendonce.NotHeld}
+}
+
+func (u *Unmarked[T]) settleUnit(ctx context.Context, lease lock.Lease, rs []sendonce.Result) ([]sendonce.Exception, error) {
+	es, err := u.settleOnce(ctx, lease, rs, true)
+	if err == nil || u.store.d.Classify(err) != dialect.BadData {
+		return es, err
+	}
+	// One row's text spoils the transaction: alone, each can be written with less.
+	es = nil
+	var failed error
+	for i := range rs {
+		one, err := u.settleOnce(ctx, lease, rs[i:i+1], true)
+		if err != nil && u.store.d.Classify(err) == dialect.BadData {
+			one, err = u.settleOnce(ctx, lease, rs[i:i+1], false)
+		}
+		if err != nil {
+			failed = err
+		}
+		es = append(es, one...)
+	}
+	return es, failed
+}
+
+func (u *Unmarked[T]) settleOnce(ctx context.Context, lease lock.Lease, rs []sendonce.Result, reasons bool) (out []sendonce.Exception, err error) {
+	err = u.store.inTx(ctx, "record results", func(tx dialect.Tx) error {
+		out = nil
+		if err := u.slots.locker.Verify(ctx, tx, lease); errors.Is(err, lock.ErrLost) {
+			for _, r := range rs {
+				out = append(out, u.refused(r))
+			}
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, g := range u.store.group(rs) {
+			n, err := u.write(ctx, tx, g, reasons)
+			if err != nil {
+				return err
+			}
+			if n == int64(len(g.rs)) {
+				continue
+			}
+			es, err := u.explain(ctx, tx, g)
+			if err != nil {
+				return err
+			}
+			out = append(out, es...)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (u *Unmarked[T]) seen(r sendonce.Result) int64 {
+	f, _ := u.flying.of(sendonce.Ref{Key: r.Key, Token: r.Token})
+	return f.attempts
+}
+
+func (u *Unmarked[T]) write(ctx context.Context, tx dialect.Tx, g settleGroup, reasons bool) (int64, error) {
+	const what = "record results"
+	if g.outcome != sendonce.Done {
+		form, args := u.store.opinionArgs(g, reasons && u.store.lastError != "")
+		form.plain = true
+		for i := range form.size {
+			args["t"+strconv.Itoa(i)] = u.seen(g.rs[min(i, len(g.rs)-1)])
+		}
+		return u.store.exec(ctx, tx, what, u.settle.opinions[form], args)
+	}
+	keys, attempts := make(dialect.Keys, len(g.rs)), make(dialect.Tokens, len(g.rs))
+	for i, r := range g.rs {
+		keys[i], attempts[i] = r.Key, u.seen(r)
+	}
+	return u.store.exec(ctx, tx, what, u.settle.done, dialect.Args{
+		"keys": keys, "tokens": attempts, "pairs": dialect.Pairs{Keys: keys, Tokens: attempts},
+	})
+}
+
+// explain finds out why results were not written, under the partition's lease.
+func (u *Unmarked[T]) explain(ctx context.Context, tx dialect.Tx, g settleGroup) ([]sendonce.Exception, error) {
+	keys := make(dialect.Keys, len(g.rs))
+	for i, r := range g.rs {
+		keys[i] = r.Key
+	}
+	rows := make(map[sendonce.Key]standing, len(keys))
+	cell := newKey(u.store.keyKind)
+	err := u.store.query(ctx, tx, "look up rows", u.settle.look, dialect.Args{"keys": keys}, func(r *sql.Rows) error {
+		var status sql.NullString
+		var row standing
+		if err := r.Scan(cell, &status, &row.token); err != nil { // the attempts, in place of a token
+			return err
+		}
+		row.status, row.state = status.String, u.store.state(status.String)
+		rows[keyOf(cell)] = row
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []sendonce.Exception
+	for _, r := range g.rs {
+		row, found := rows[r.Key]
+		if cause := plainCause(r, row, found, u.seen(r), u.store.deleteDone); cause != 0 {
+			out = append(out, sendonce.Exception{Result: r, Cause: cause, Status: row.status})
+		}
+	}
+	return out, nil
+}
+
+// plainCause is causeOf for rows that carry no token: nobody else has the
+// partition, so a row that stands as wanted was written by an earlier try.
+func plainCause(r sendonce.Result, row standing, found bool, seen int64, deleteDone bool) sendonce.Cause {
+	charged := seen + 1
+	if r.Uncharged {
+		charged = seen
+	}
+	switch {
+	case !found && r.Outcome == sendonce.Done && deleteDone:
+		return 0
+	case !found:
+		return sendonce.Missing
+	case row.state == foreign:
+		return sendonce.Foreign
+	case row.state == finalOf[r.Outcome] && row.token == charged:
+		return 0
+	case r.Outcome == sendonce.Done:
+		return sendonce.Overtaken
+	}
+	return sendonce.NotHeld
+}
