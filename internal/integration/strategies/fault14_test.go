@@ -30,7 +30,7 @@ func TestFault14_SQLiteIsNeverLocked(t *testing.T) {
 					spec := tb.Spec()
 					spec.Driver, spec.DSN, spec.Conns = driver, fmt.Sprintf(dsn, tb.At.Name), conns
 					stop := writeAllTheTime(t, tb)
-					exactlyOnce(t, tb, drainByProcesses(t, 4, spec, spec), oneInTwenty)
+					exactlyOnce(t, tb, drainByProcesses(t, order{Workers: 4, Strict: true}, spec, spec), oneInTwenty)
 					assert.Positive(t, stop(), "writes of somebody else's meanwhile")
 				})
 			}

@@ -39,7 +39,7 @@ func byProcesses(t *testing.T, rows, processes int) {
 			s.Partitions = combo.Share(i, processes)
 			specs = append(specs, s)
 		}
-		exactlyOnce(t, tb, drainByProcesses(t, 1, specs...), oneInTwenty)
+		exactlyOnce(t, tb, drainByProcesses(t, order{Workers: 1}, specs...), oneInTwenty)
 		noClaims(t, tb)
 	})
 }

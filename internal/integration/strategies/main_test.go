@@ -49,6 +49,7 @@ type order struct {
 	Spec    combo.Spec
 	Record  string // the file that sends are recorded in
 	Workers int    // goroutines with a Dispatcher each, on one pool
+	Strict  bool   // an error of the database ends the process with it
 }
 
 // config is what workers run with. Retries are soon, and no claim is taken from a
@@ -102,7 +103,11 @@ func work(in io.Reader) error {
 	defer link.Close()
 	errs := make(chan error)
 	for i := range o.Workers {
-		go func() { errs <- drainOne(ctx, o.Spec, link, rec, fmt.Sprintf("%d-%d", os.Getpid(), i)) }()
+		cfg := config(fmt.Sprintf("%d-%d", os.Getpid(), i))
+		if o.Strict {
+			cfg.Hooks = noErrors()
+		}
+		go func() { errs <- drainOne(ctx, o.Spec, link, rec, cfg) }()
 	}
 	for range o.Workers {
 		if e := <-errs; e != nil {
@@ -112,12 +117,12 @@ func work(in io.Reader) error {
 	return err
 }
 
-func drainOne(ctx context.Context, s combo.Spec, l *combo.Link, rec *sendertest.Recorder[combo.Mail], name string) error {
+func drainOne(ctx context.Context, s combo.Spec, l *combo.Link, rec *sendertest.Recorder[combo.Mail], cfg sendonce.Config) error {
 	c, err := s.Claimer(ctx, l)
 	if err != nil {
 		return err
 	}
-	d, err := sendonce.New(c, rec.As(name), config(name))
+	d, err := sendonce.New(c, rec.As(cfg.Owner), cfg)
 	if err != nil {
 		return err
 	}
@@ -125,8 +130,21 @@ func drainOne(ctx context.Context, s combo.Spec, l *combo.Link, rec *sendertest.
 	return err
 }
 
-// drainByProcesses drains the table by a process per Spec.
-func drainByProcesses(t *testing.T, workers int, specs ...combo.Spec) *sendertest.Log {
+// noErrors ends the process at an error of the database's, which a Dispatcher would
+// repeat.
+func noErrors() sendonce.Hooks {
+	end := func(_ int, took time.Duration, err error) {
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "after %v: %v\n", took, err)
+			os.Exit(4)
+		}
+	}
+	return sendonce.Hooks{Claimed: end, Settled: end, Extended: end}
+}
+
+// drainByProcesses drains the table by a process per Spec, each as the order says
+// otherwise.
+func drainByProcesses(t *testing.T, o order, specs ...combo.Spec) *sendertest.Log {
 	t.Helper()
 	record := filepath.Join(t.TempDir(), "sends")
 	var wg sync.WaitGroup
@@ -137,7 +155,7 @@ func drainByProcesses(t *testing.T, workers int, specs ...combo.Spec) *sendertes
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		require.NoError(t, json.NewEncoder(in).Encode(order{s, record, workers}))
+		require.NoError(t, json.NewEncoder(in).Encode(order{s, record, o.Workers, o.Strict}))
 		wg.Go(func() {
 			assert.NoError(t, cmd.Wait(), "a worker process")
 			_ = in.Close()
