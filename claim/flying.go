@@ -14,12 +14,14 @@ import (
 // written where they still do, so that a repeat writes nothing.
 type flying struct {
 	mu   sync.Mutex
-	rows map[sendonce.Key]flight
+	rows map[sendonce.Key]flight // those that have landed stay until their claim ends, for a repeat
+	up   int                     // of them still in the air
 }
 
 type flight struct {
 	token    int64
 	attempts int64
+	landed   bool
 }
 
 func newFlying() *flying { return &flying{rows: map[sendonce.Key]flight{}} }
@@ -31,8 +33,8 @@ func (f *flying) has(key sendonce.Key) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, ok := f.rows[key]
-	return ok
+	fl, ok := f.rows[key]
+	return ok && !fl.landed
 }
 
 // beyond is how many rows to read for n that are not in the air.
@@ -42,7 +44,7 @@ func (f *flying) beyond(n int) int {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return roundUp(n + len(f.rows))
+	return roundUp(n + f.up)
 }
 
 // roundUp to one or a half at the first digit, so that there are few statements.
@@ -60,32 +62,42 @@ func (f *flying) take(token int64, rows map[sendonce.Key]int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, attempts := range rows {
-		f.rows[key] = flight{token, attempts}
+		f.rows[key] = flight{token: token, attempts: attempts}
+	}
+	f.up += len(rows)
+}
+
+// of returns the flight of a row under that token, or one of a row that stands
+// nowhere and has landed.
+func (f *flying) of(key sendonce.Key, token int64) flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fl, ok := f.rows[key]; ok && fl.token == token {
+		return fl
+	}
+	return flight{token: token, attempts: -1, landed: true}
+}
+
+// land says that a result is recorded: the row may be claimed again.
+func (f *flying) land(key sendonce.Key, token int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fl, ok := f.rows[key]; ok && fl.token == token && !fl.landed {
+		fl.landed = true
+		f.rows[key] = fl
+		f.up--
 	}
 }
 
-// of returns the row's flight under that token.
-func (f *flying) of(ref sendonce.Ref) (flight, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fl, ok := f.rows[ref.Key]
-	return fl, ok && fl.token == ref.Token
-}
-
-func (f *flying) land(ref sendonce.Ref) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.rows[ref.Key].token == ref.Token {
-		delete(f.rows, ref.Key)
-	}
-}
-
-// landAll forgets what is left of a claim.
-func (f *flying) landAll(token int64) {
+// forget forgets all rows of a claim.
+func (f *flying) forget(token int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, fl := range f.rows {
 		if fl.token == token {
+			if !fl.landed {
+				f.up--
+			}
 			delete(f.rows, key)
 		}
 	}

@@ -85,7 +85,7 @@ func (s *slots) keep(ctx context.Context, ttl time.Duration) (failed error) {
 
 // renew asks for another lease if a third of the last one is over, or at once.
 func (s *slots) renew(ctx context.Context, sl *slot, ttl time.Duration, now bool) error {
-	if !now && elapsed(sl.asked, time.Now()) < ttl/3 {
+	if !now && elapsed(sl.asked, time.Now()) < min(ttl, sl.leased)/3 {
 		return nil
 	}
 	asked := time.Now()

@@ -291,7 +291,7 @@ func (u *Unmarked[T]) tenure(token int64) (tenure, time.Duration) {
 }
 
 func (u *Unmarked[T]) forget(token int64) {
-	u.flying.landAll(token)
+	u.flying.forget(token)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.claims, token)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/sendonce/sendonce"
@@ -40,12 +41,9 @@ func (u *Unmarked[T]) Settle(ctx context.Context, rs []sendonce.Result) ([]sendo
 	var out []sendonce.Exception
 	for _, r := range rs {
 		t, _ := u.tenure(r.Token)
-		if _, ok := u.flying.of(sendonce.Ref{Key: r.Key, Token: r.Token}); !ok || t.slot == nil {
+		if t.slot == nil {
 			out = append(out, u.refused(r))
 			continue
-		}
-		if r.Outcome == sendonce.Released { // nothing was written; this makes it be found
-			r.Outcome, r.Uncharged, r.After, r.Reason = sendonce.Retry, true, 0, ""
 		}
 		if units[t.lease.Token] == nil {
 			units[t.lease.Token] = &unit{lease: t.lease}
@@ -61,7 +59,7 @@ func (u *Unmarked[T]) Settle(ctx context.Context, rs []sendonce.Result) ([]sendo
 			continue
 		}
 		for _, r := range un.rs {
-			u.flying.land(sendonce.Ref{Key: r.Key, Token: r.Token})
+			u.flying.land(r.Key, r.Token)
 		}
 	}
 	if failed != nil {
@@ -119,7 +117,7 @@ func (u *Unmarked[T]) settleOnce(ctx context.Context, lease lock.Lease, rs []sen
 			if n == int64(len(g.rs)) {
 				continue
 			}
-			es, err := u.explain(ctx, tx, g)
+			es, err := u.explain(ctx, tx, g.rs)
 			if err != nil {
 				return err
 			}
@@ -130,34 +128,59 @@ func (u *Unmarked[T]) settleOnce(ctx context.Context, lease lock.Lease, rs []sen
 	return out, err
 }
 
-func (u *Unmarked[T]) seen(r sendonce.Result) int64 {
-	f, _ := u.flying.of(sendonce.Ref{Key: r.Key, Token: r.Token})
-	return f.attempts
-}
-
+// write runs the statement of a group for those of its rows that are in the air:
+// what comes for others is a repeat, or comes too late.
 func (u *Unmarked[T]) write(ctx context.Context, tx dialect.Tx, g settleGroup, reasons bool) (int64, error) {
 	const what = "record results"
-	if g.outcome != sendonce.Done {
-		form, args := u.store.opinionArgs(g, reasons && u.store.lastError != "")
+	var attempts dialect.Tokens
+	flying := settleGroup{outcome: g.outcome}
+	for _, r := range g.rs {
+		if f := u.flying.of(r.Key, r.Token); !f.landed {
+			flying.rs, attempts = append(flying.rs, r), append(attempts, f.attempts)
+		}
+	}
+	if len(flying.rs) == 0 {
+		return 0, nil
+	}
+	if g.outcome == sendonce.Done {
+		keys := make(dialect.Keys, len(flying.rs))
+		for i, r := range flying.rs {
+			keys[i] = r.Key
+		}
+		return u.store.exec(ctx, tx, what, u.settle.done, dialect.Args{
+			"keys": keys, "tokens": attempts, "pairs": dialect.Pairs{Keys: keys, Tokens: attempts},
+		})
+	}
+	if g.outcome == sendonce.Released { // nothing was written; due at once it will be found
+		flying = settleGroup{outcome: sendonce.Retry, rs: slices.Clone(flying.rs)}
+		for i := range flying.rs {
+			flying.rs[i].Uncharged, flying.rs[i].After = true, 0
+		}
+		reasons = false
+	}
+	// A group of releases may be longer than the largest statement.
+	total := int64(0)
+	for len(flying.rs) > 0 {
+		n := min(len(flying.rs), opinionSizes[len(opinionSizes)-1])
+		some := settleGroup{flying.outcome, flying.rs[:n]}
+		form, args := u.store.opinionArgs(some, reasons && u.store.lastError != "")
 		form.plain = true
 		for i := range form.size {
-			args["t"+strconv.Itoa(i)] = u.seen(g.rs[min(i, len(g.rs)-1)])
+			args["t"+strconv.Itoa(i)] = attempts[min(i, n-1)]
 		}
-		return u.store.exec(ctx, tx, what, u.settle.opinions[form], args)
+		wrote, err := u.store.exec(ctx, tx, what, u.settle.opinions[form], args)
+		if err != nil {
+			return 0, err
+		}
+		total, flying.rs, attempts = total+wrote, flying.rs[n:], attempts[n:]
 	}
-	keys, attempts := make(dialect.Keys, len(g.rs)), make(dialect.Tokens, len(g.rs))
-	for i, r := range g.rs {
-		keys[i], attempts[i] = r.Key, u.seen(r)
-	}
-	return u.store.exec(ctx, tx, what, u.settle.done, dialect.Args{
-		"keys": keys, "tokens": attempts, "pairs": dialect.Pairs{Keys: keys, Tokens: attempts},
-	})
+	return total, nil
 }
 
 // explain finds out why results were not written, under the partition's lease.
-func (u *Unmarked[T]) explain(ctx context.Context, tx dialect.Tx, g settleGroup) ([]sendonce.Exception, error) {
-	keys := make(dialect.Keys, len(g.rs))
-	for i, r := range g.rs {
+func (u *Unmarked[T]) explain(ctx context.Context, tx dialect.Tx, rs []sendonce.Result) ([]sendonce.Exception, error) {
+	keys := make(dialect.Keys, len(rs))
+	for i, r := range rs {
 		keys[i] = r.Key
 	}
 	rows := make(map[sendonce.Key]standing, len(keys))
@@ -176,9 +199,9 @@ func (u *Unmarked[T]) explain(ctx context.Context, tx dialect.Tx, g settleGroup)
 		return nil, err
 	}
 	var out []sendonce.Exception
-	for _, r := range g.rs {
+	for _, r := range rs {
 		row, found := rows[r.Key]
-		if cause := plainCause(r, row, found, u.seen(r), u.store.deleteDone); cause != 0 {
+		if cause := plainCause(r, row, found, u.flying.of(r.Key, r.Token).attempts, u.store.deleteDone); cause != 0 {
 			out = append(out, sendonce.Exception{Result: r, Cause: cause, Status: row.status})
 		}
 	}
@@ -189,7 +212,7 @@ func (u *Unmarked[T]) explain(ctx context.Context, tx dialect.Tx, g settleGroup)
 // partition, so a row that stands as wanted was written by an earlier try.
 func plainCause(r sendonce.Result, row standing, found bool, seen int64, deleteDone bool) sendonce.Cause {
 	charged := seen + 1
-	if r.Uncharged {
+	if r.Uncharged || r.Outcome == sendonce.Released {
 		charged = seen
 	}
 	switch {

@@ -89,6 +89,7 @@ func sqliteDSN(driver, path string, params []string) string {
 	if driver == "sqlite3" {
 		all = []string{"_busy_timeout=10000", "_journal_mode=WAL", "_txlock=immediate"}
 	}
+	path = strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 	return "file:" + path + "?" + strings.Join(append(all, params...), "&")
 }
 
