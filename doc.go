@@ -80,6 +80,8 @@
 //	NewLocked      the conditional UPDATE with a lock around it (package lock)
 //	NewPartitioned the same, on keys whose modulo is this worker's own
 //	               (package partition)
+//	NewUnmarked    a SELECT on keys whose partition's lease it holds: the
+//	               fastest, and for AtLeastOnce only
 //
 // On PostgreSQL and MySQL take NewSkipLocked; on SQLite NewAtomic, which is just
 // as fast there. Package memclaim keeps rows in memory, for your tests.

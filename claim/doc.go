@@ -19,8 +19,8 @@
 //
 // # Choosing a strategy
 //
-// All strategies mark a row in the same way (claimed, and the claim's token) and
-// differ in how claims of several workers keep out of each other's way:
+// All strategies but the last mark a row in the same way (claimed, and the claim's
+// token), and differ in how claims of several workers keep out of each other's way:
 //
 //   - [NewSkipLocked] passes over rows that another claim is taking at this
 //     moment. PostgreSQL 9.5, MySQL 8.0.1, MariaDB 10.6 and later. The first
@@ -34,9 +34,12 @@
 //   - [NewPartitioned] is Atomic on this worker's own part of the keys, by their
 //     modulo or hash (package partition), so that workers never meet. A part
 //     that no process owns waits.
+//   - [NewUnmarked] holds a lease on its part of the keys, and then reads rows
+//     without marking them: the only write is the result. It is the fastest, and
+//     promises less; what that is stands at [Unmarked].
 //
-// A service changes the strategy by changing the constructor; workers of
-// different strategies may even share a table during a deploy.
+// A service changes the strategy by changing the constructor; workers of different
+// marking strategies may even share a table during a deploy.
 //
 // # Which rows are claimed
 //

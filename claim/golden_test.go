@@ -337,3 +337,17 @@ func TestEveryClaimIsGuarded(t *testing.T) {
 		}
 	}
 }
+
+// The statements of Unmarked: what it reads, and its results.
+func TestGoldenUnmarked(t *testing.T) {
+	for _, d := range everyDialect {
+		c := claimerFor(t, d, fullTable, "")
+		var b strings.Builder
+		for _, p := range []pick{{kind: freshRows, lower: true, limit: 100}, {kind: returningRows}} {
+			write(&b, "read", c.d.Compile(c.selectRows(c.shape.list(""), p)))
+		}
+		plain := newPlainSQL(c.names)
+		writeAll(&b, "settle", reflect.ValueOf(&plain).Elem())
+		golden(t, "unmarked."+fileName(d)+".sql", b.String())
+	}
+}
