@@ -173,9 +173,10 @@ func (s *store) waitsBehind(ctx context.Context, key int64) (found bool, err err
 	return found, err
 }
 
+// randomUUID is a valid one: MariaDB takes others for NULL.
 func randomUUID() string {
 	h := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-a" + h[17:20] + "-" + h[20:]
 }
 
 // nextWindow makes sure that there is a window at hand. It returns false when

@@ -124,7 +124,8 @@ func holdForgotten(e *env) {
 		return context.Cause(ctx)
 	})
 	var lost *lock.LostError
-	if !errors.As(err, &lost) || lost.Reason != lock.Taken || lost.Fence >= next.Fence && e.h.Caps.Fenced {
+	// Expired, if the renewal came just before the next holder.
+	if !errors.As(err, &lost) || lost.Reason == lock.Unreachable || lost.Fence >= next.Fence && e.h.Caps.Fenced {
 		e.Errorf("Hold returned %v, and not a LostError that says taken", err)
 	}
 	if next.Left() > 0 {
