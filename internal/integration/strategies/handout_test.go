@@ -31,7 +31,7 @@ func TestExactlyOnceByProcessesSoak(t *testing.T) {
 
 // byProcesses gives partitions out where there are any.
 func byProcesses(t *testing.T, rows, processes int) {
-	combo.Each(t, func(t *testing.T, p *combo.Place) {
+	combo.Run(t, append(combo.All(), combo.AllUnmarked()...), func(t *testing.T, p *combo.Place) {
 		tb := p.Table(t, rows)
 		var specs []combo.Spec
 		for i := range processes {

@@ -54,6 +54,10 @@ const (
 	LockedSQL   Strategy = "Locked/sqllock"
 	LockedRedis Strategy = "Locked/redislock"
 	Partitioned Strategy = "Partitioned"
+
+	// Unmarked is apart: its partitions have one owner at a time, so workers that
+	// meet at the same rows, as most tests want them, can't be had.
+	Unmarked Strategy = "Unmarked"
 )
 
 // Strategies are those that the database can do.
@@ -84,6 +88,15 @@ func All() []Combo {
 		for _, s := range d.Strategies() {
 			all = append(all, Combo{s, d, "bigint"})
 		}
+	}
+	return all
+}
+
+// AllUnmarked returns the strategy that marks nothing, on every database.
+func AllUnmarked() []Combo {
+	var all []Combo
+	for _, d := range Databases() {
+		all = append(all, Combo{Unmarked, d, "bigint"})
 	}
 	return all
 }
@@ -137,7 +150,7 @@ func (p *Place) prepare(t testing.TB) {
 	t.Helper()
 	t.Cleanup(p.closeAll)
 	switch p.Strategy {
-	case LockedSQL:
+	case LockedSQL, Unmarked:
 		db := p.At.Open(t, p.Database.Driver, p.Database.Params...)
 		require.NoError(t, sqllock.Migrate(t.Context(), db.DB, p.Database.lockDialect(), nil))
 	case LockedRedis:

@@ -2,6 +2,7 @@ package combo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -90,8 +91,18 @@ func (s Spec) Claimer(ctx context.Context, l *Link) (Claimer, error) {
 		return claim.NewLocked[Mail](ctx, l.DB, s.Dialect, s.Table, locker, nil)
 	case Partitioned:
 		return claim.NewPartitioned[Mail](ctx, l.DB, s.Dialect, s.Table, fixed(s.Partitions), nil)
+	case Unmarked:
+		u, err := claim.NewUnmarked[Mail](ctx, l.DB, s.Dialect, s.Table, fixed(s.Partitions), nil)
+		return unmarked{u}, err
 	}
 	return nil, fmt.Errorf("combo: no strategy %q", s.Strategy)
+}
+
+// unmarked is a Claimer as the others are, but for what it can't do.
+type unmarked struct{ *claim.Unmarked[Mail] }
+
+func (unmarked) Begin(context.Context, []sendonce.Ref) ([]sendonce.Ref, error) {
+	return nil, errors.New("combo: rows are not marked")
 }
 
 func (s Spec) locker(ctx context.Context, l *Link) (lock.Locker, error) {
