@@ -46,9 +46,10 @@ type Config struct {
 	SendTimeout time.Duration
 
 	// Lease is how long a claim lasts without renewal: the rows of a worker
-	// that died are back after at most 5/3 of it. It must be at least 1.5 times
-	// SendTimeout plus a margin (docs/semantics.md, section 2). Default: twice
-	// SendTimeout plus 10 s, and at least 30 s.
+	// that died are back after at most 5/3 of it. It must leave room for a send,
+	// a margin and a renewal that comes late (docs/semantics.md, section 2): New
+	// names the least, which is 26.5 s for sends of 10 s and 4.4 s for those of
+	// 1 s. Default: twice SendTimeout plus 10 s, and at least 30 s.
 	Lease time.Duration
 
 	// StopTimeout is how long sends may go on after Run's context has ended.
@@ -92,7 +93,8 @@ type Config struct {
 	// Hooks are told what happens. Default: none.
 	Hooks Hooks
 
-	// Logger is told what an operator should know: outages, losses, dead rows.
+	// Logger is told what an operator should know: outages and their end, lost
+	// claims, dead rows (the first ten, and then one now and then).
 	// Default: slog.Default().
 	Logger *slog.Logger
 }

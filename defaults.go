@@ -48,11 +48,23 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	if need := (c.SendTimeout + c.margin() + c.renewWithin()) * 3 / 2; c.Lease < need {
-		return c, fmt.Errorf("sendonce: Config.Lease is %v, too short for Config.SendTimeout %v: it must be at least 1.5 times SendTimeout + %v (margin) + %v (one renewal), that is %v",
-			c.Lease, c.SendTimeout, c.margin(), c.renewWithin(), need)
+	if need := shortestLease(c.SendTimeout); c.Lease < need {
+		return c, fmt.Errorf("sendonce: Config.Lease is %v: with Config.SendTimeout %v it must be at least %v, or 0 for the default", c.Lease, c.SendTimeout, need)
 	}
 	return c, nil
+}
+
+// shortestLease is the lease L that is 1.5 times the send limit, the margin and
+// one renewal, of which the last two grow with L themselves.
+func shortestLease(limit time.Duration) time.Duration {
+	c := Config{}
+	need := func() time.Duration { return (limit + c.margin() + c.renewWithin()) * 3 / 2 }
+	for c.Lease = limit; c.Lease < need(); {
+		// It comes nearer with each step: what grows with L grows by two thirds
+		// of it at the most.
+		c.Lease = need().Truncate(time.Millisecond) + time.Millisecond
+	}
+	return c.Lease
 }
 
 func set[V comparable](field *V, value V) {

@@ -3,11 +3,13 @@ package sendonce_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/sendonce/sendonce"
 	"github.com/sendonce/sendonce/claim/memclaim"
@@ -161,7 +163,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		"Config.MarkLinger is negative":   {MarkLinger: -1},
 		"Config.Delivery is 9":            {Delivery: 9},
 		"choose a limit":                  {SendTimeout: 1 << 62},
-		"Config.Lease is 20s, too short for Config.SendTimeout 10s: it must be at least": {Lease: 20 * time.Second},
+		"Config.Lease is 20s: with Config.SendTimeout 10s it must be at least 26.4": {Lease: 20 * time.Second},
 	} {
 		_, err := sendonce.New[string](c, s, cfg)
 		assert.ErrorContains(t, err, want)
@@ -174,4 +176,22 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	assert.NoError(t, err, "the default lease follows SendTimeout")
 	assert.True(t, d.Health().OK, "one that does not run is healthy")
 	assert.Error(t, errors.Join(sendonce.Permanent(nil), sendonce.Skip("")))
+}
+
+// The lease that an error asks for is accepted.
+func TestShortestLease(t *testing.T) {
+	c, s := memclaim.New[string](nil), sendonce.SenderFunc[string](sent)
+	for _, limit := range []time.Duration{time.Nanosecond, time.Millisecond, 200 * time.Millisecond, time.Second, 2 * time.Second, 10 * time.Second, time.Minute, 24 * time.Hour} {
+		_, err := sendonce.New[string](c, s, sendonce.Config{SendTimeout: limit, Lease: time.Nanosecond})
+		require.Error(t, err)
+		_, text, found := strings.Cut(err.Error(), "at least ")
+		require.True(t, found, err)
+		text, _, _ = strings.Cut(text, ",")
+		need, perr := time.ParseDuration(text)
+		require.NoError(t, perr, err)
+		_, err = sendonce.New[string](c, s, sendonce.Config{SendTimeout: limit, Lease: need})
+		assert.NoError(t, err)
+		_, err = sendonce.New[string](c, s, sendonce.Config{SendTimeout: limit, Lease: need - 10*time.Millisecond})
+		assert.Error(t, err, "%v is not the shortest", need)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -302,4 +303,79 @@ func (b *badEnder) End(ctx context.Context, tokens []int64) error {
 		return errGone
 	}
 	return b.store.End(ctx, tokens)
+}
+
+// Where results are recorded slowly, sends wait: what is sent and not recorded is
+// sent again if the process dies now.
+func TestSendsWaitForTheirMarks(t *testing.T) {
+	inFakeTime(t, 2000, func(w *world) {
+		s := w.store()
+		on(&s.onSettle, func(ctx context.Context, act func(context.Context) error) error {
+			time.Sleep(time.Second)
+			return act(ctx)
+		})
+		r := w.start(w.dispatcher(s, slow(10*time.Millisecond), sendonce.Config{Concurrency: 4, BatchSize: 400}))
+		most := 0
+		for range 100 {
+			after(100 * time.Millisecond)
+			most = max(most, r.Health().Unrecorded)
+		}
+		assert.Less(t, most, 2*(4*10+2*4)+10, "those being recorded, and 100 ms of sends; not a second of them")
+		assert.Greater(t, w.log.Count(), 200)
+		assert.NoError(t, r.stop())
+	})
+}
+
+// An error that says of itself that it passes parks nothing.
+func TestTransientErrorsParkNothing(t *testing.T) {
+	inFakeTime(t, 20, func(w *world) {
+		s, log := w.store(), &lines{}
+		on(&s.onSettle, fails(transient{errors.New("the database is locked")}))
+		r := w.start(w.dispatcher(s, sent, sendonce.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))
+		after(30 * time.Second)
+		assert.NotContains(t, log.String(), "although the store answers")
+		s.onSettle.Store(nil)
+		after(10 * time.Second)
+		assert.Contains(t, log.String(), "results are recorded again")
+		assert.NoError(t, r.stop())
+		w.sentOnce(20)
+	})
+}
+
+// The log names dead rows, the first ones and then some, and a long outage has a
+// line now and then.
+func TestLogIsNotFlooded(t *testing.T) {
+	inFakeTime(t, 500, func(w *world) {
+		log := &lines{}
+		w.drain(w.dispatcher(w.store(), func(context.Context, sendonce.Item[string]) error { return sendonce.Permanent(errFlaky) },
+			sendonce.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))
+		n := strings.Count(log.String(), "a row is dead")
+		assert.GreaterOrEqual(t, n, 10)
+		assert.Less(t, n, 20)
+		assert.Contains(t, log.String(), "the provider is busy")
+	})
+	inFakeTime(t, 20, func(w *world) {
+		s, log := w.store(), &lines{}
+		r := w.start(w.dispatcher(s, slow(5*time.Second), sendonce.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))
+		after(time.Second)
+		s.all(fails(errGone))
+		after(2 * time.Minute)
+		assert.Less(t, strings.Count(log.String(), "\n"), 50)
+		s.all(nil)
+		after(time.Minute)
+		assert.NoError(t, r.stop())
+	})
+}
+
+// A mapping that takes no row for pending is told, when all else looks well.
+func TestDrainTellsOfUnmappedStates(t *testing.T) {
+	inFakeTime(t, 3, func(w *world) {
+		log := &lines{}
+		for key := 1; key <= 3; key++ {
+			w.table.SetStatus(key, "new")
+		}
+		stats := w.drain(w.dispatcher(w.store(), sent, sendonce.Config{Logger: slog.New(slog.NewTextHandler(log, nil))}))
+		assert.Zero(t, stats.Claimed)
+		assert.Contains(t, log.String(), "not mapped")
+	})
 }

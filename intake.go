@@ -181,5 +181,8 @@ func (l *loop[T]) drained(next *nextCount) bool {
 		}
 		return false
 	}
+	if c.Left() == 0 && c.Other > 0 && c.Done == 0 && l.count.claimed.Load() == 0 {
+		l.cfg.Logger.Warn("sendonce: nothing was ever pending, and there are rows in states that are not mapped: is the state of a new row the mapped one?", "rows", c.Other)
+	}
 	return c.Left() == 0
 }

@@ -50,7 +50,12 @@ func (l *loop[T]) renew() bool {
 	ext, err := l.claimer.Extend(ctx, tokens)
 	l.hooks.Extended(len(tokens), time.Since(began), err)
 	if err != nil {
-		l.cfg.Logger.Warn("sendonce: claims could not be renewed; trying again", "claims", len(tokens), "err", err)
+		l.mu.Lock()
+		tell := l.told.may("renew")
+		l.mu.Unlock()
+		if tell {
+			l.cfg.Logger.Warn("sendonce: claims could not be renewed; trying again", "claims", len(tokens), "err", err)
+		}
 		return false
 	}
 	l.mu.Lock()

@@ -47,6 +47,10 @@ type loop[T any] struct {
 	unended []int64  // those that could not be: tried with the next ones
 
 	parkedSince, parkedAt time.Time // the first of them; the last try
+	markingSince          time.Time
+
+	told told
+	dead int // rows, for the log
 
 	marking   int // results being recorded now
 	noMore    bool
@@ -106,7 +110,7 @@ type slot struct {
 func newLoop[T any](d *Dispatcher[T], drain bool) *loop[T] {
 	l := &loop[T]{
 		Dispatcher: d, drain: drain, stop: make(chan struct{}), pace: d.cfg.SendTimeout / 2,
-		batches: map[int64]*held{}, sending: map[Key]struct{}{}, slots: map[*slot]struct{}{},
+		told: told{}, batches: map[int64]*held{}, sending: map[Key]struct{}{}, slots: map[*slot]struct{}{},
 	}
 	l.startable.L, l.hungry.L, l.marked.L = &l.mu, &l.mu, &l.mu
 	return l

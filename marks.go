@@ -11,6 +11,10 @@ const (
 	tellAfter     = time.Second // results unrecorded for so long are reported
 	triesTogether = 3           // then results are tried one by one
 	failuresInRow = 3           // tried one by one, so many failures are an outage
+
+	// slowMark is when senders begin to wait for results to be recorded: what is
+	// sent and not recorded is sent again if the process dies.
+	slowMark = 100 * time.Millisecond
 )
 
 // marker records results: those of many sends together, each within a few
@@ -65,7 +69,7 @@ func (l *loop[T]) collect() (rs []Result, ended []int64, more bool) {
 		seen[r.Key] = struct{}{}
 		rs = append(rs, r)
 	}
-	l.marks, l.marking = rest, len(rs)
+	l.marks, l.marking, l.markingSince = rest, len(rs), time.Now()
 	ended, l.ended, l.unended = append(l.ended, l.unended...), nil, nil
 	l.startable.Broadcast()
 	return rs, ended, true
@@ -105,9 +109,19 @@ func (l *loop[T]) record(rs []Result) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.failing.IsZero() && time.Since(l.failing) >= tellAfter {
+		l.cfg.Logger.Info("sendonce: results are recorded again", "after", time.Since(l.failing).Round(time.Millisecond))
+	}
 	l.marking, l.failing = 0, time.Time{}
 	l.hungry.Broadcast()
+	l.startable.Broadcast()
 	return true
+}
+
+// behind: what is sent is not recorded soon enough to go on. l.mu is held.
+func (l *loop[T]) behind(now time.Time) bool {
+	waiting := len(l.marks) + l.marking
+	return waiting > marksMost || l.marking > 0 && waiting > 2*l.cfg.Concurrency*l.cfg.GroupSize && now.Sub(l.markingSince) > slowMark
 }
 
 // waitToRecord waits before another try. It returns false when Run has waited
@@ -124,7 +138,7 @@ func (l *loop[T]) waitToRecord(d time.Duration) bool {
 // written, they are parked.
 func (l *loop[T]) recordEach(rs []Result) (left []Result) {
 	var failed []Result
-	works := false
+	works, transient := false, false
 	for i := range rs {
 		err := l.settle(rs[i : i+1])
 		if err == nil {
@@ -133,12 +147,13 @@ func (l *loop[T]) recordEach(rs []Result) (left []Result) {
 		}
 		l.unrecorded(len(rs)-i, err)
 		failed = append(failed, rs[i])
+		transient = transient || IsTransient(err)
 		if !works && len(failed) == failuresInRow && i+1 < len(rs) {
 			return append(rs[i+1:len(rs):len(rs)], failed...)
 		}
 	}
 	// A renewal that is answered is proof that the store can write.
-	if len(failed) == 0 || !works && !l.renew() {
+	if len(failed) == 0 || transient || !works && !l.renew() {
 		return failed
 	}
 	l.park(failed)
@@ -220,6 +235,9 @@ func (l *loop[T]) settle(rs []Result) error {
 	for _, r := range rs {
 		if cause, ok := odd[r.Key]; !ok || cause == Late {
 			l.count.recorded(r.Outcome)
+			if r.Outcome == Dead {
+				l.tellDead(r)
+			}
 		}
 		if b := l.batches[r.Token]; b != nil {
 			l.settled(b, 1)
@@ -248,9 +266,12 @@ func (l *loop[T]) unrecorded(rows int, err error) {
 	}
 	l.failure = err
 	since := time.Since(l.failing)
+	tell := since >= tellAfter && l.told.may("unrecorded")
 	l.mu.Unlock()
 	if since >= tellAfter {
 		l.hooks.Unrecorded(rows, since, err)
+	}
+	if tell {
 		l.cfg.Logger.Error("sendonce: rows were sent and can't be recorded; trying again, and claiming nothing", "rows", rows, "since", since, "err", err)
 	}
 }
@@ -278,4 +299,32 @@ func (l *loop[T]) closeMarks() {
 	l.noMore = true
 	l.giveUp = time.Now().Add(lastWords)
 	l.marked.Broadcast()
+}
+
+// tellDead logs a row that is put aside: the first ones, and then one now and
+// then. l.mu is held.
+func (l *loop[T]) tellDead(r Result) {
+	l.dead++
+	if l.dead > deadTold && !l.told.may("dead") {
+		return
+	}
+	l.cfg.Logger.Warn("sendonce: a row is dead", "key", r.Key, "reason", r.Reason, "dead", l.dead)
+}
+
+// deadTold is how many dead rows are logged one by one.
+const deadTold = 10
+
+// told is when something was logged last, by name.
+type told map[string]time.Time
+
+// tellEvery is how often the log has a line that would come with each try.
+const tellEvery = 10 * time.Second
+
+// may says whether it is time for another line.
+func (t told) may(name string) bool {
+	if last, ok := t[name]; ok && time.Since(last) < tellEvery {
+		return false
+	}
+	t[name] = time.Now()
+	return true
 }

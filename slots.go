@@ -44,7 +44,7 @@ func (l *loop[T]) next() (*job[T], *slot) {
 
 // pick takes the first job that may be begun now.
 func (l *loop[T]) pick(now time.Time) (*job[T], *slot) {
-	for i := 0; i < len(l.ready) && !l.alone && len(l.marks) <= marksMost; {
+	for i := 0; i < len(l.ready) && !l.alone && !l.behind(now); {
 		j := l.ready[i]
 		switch {
 		case l.busy(j):

@@ -133,7 +133,11 @@ func (n *names) columnProblem(live *dialect.Live, w want, cure string, add func(
 		} else if w.ddl == "" {
 			cure = fmt.Sprintf("set Columns.%s to the table's unique key", w.field)
 		}
-		add(fmt.Sprintf("column %q is missing", w.name), cure)
+		what := fmt.Sprintf("column %q is missing", w.name)
+		if w.field == "Status" {
+			what += " (if it has another name, set Columns.Status; if it is added, all rows that are there are pending)"
+		}
+		add(what, cure)
 		return
 	}
 	switch {
@@ -186,7 +190,11 @@ func (n *names) retypeCure(w want) string {
 	if w.ddl == "" {
 		return fmt.Sprintf("set Columns.%s to a column that is", w.field)
 	}
-	return fmt.Sprintf("set Columns.%s to another column, or make one: %s", w.field,
+	cure := fmt.Sprintf("set Columns.%s to another column, or make one: ", w.field)
+	if w.field == "Status" {
+		cure = "set Table.States to the values that it holds (claim.StringStates are names), or Columns.Status to another column, or make one, in which all rows are pending: "
+	}
+	return fmt.Sprint(cure,
 		"ALTER TABLE "+n.quoted+" ADD COLUMN "+n.d.Quote("sendonce_"+strings.ToLower(w.field))+" "+w.ddl)
 }
 

@@ -55,6 +55,7 @@ type claimer[T any] struct {
 	lowMark    int64     // microseconds: nothing due is older
 	lowReset   time.Time
 	rotate     int
+	delivery   sendonce.Delivery // the one that was checked last
 	deliveryAt time.Time
 	doubts     []doubt
 }
@@ -275,7 +276,7 @@ func roundLimit(n int) int {
 // checkDelivery refuses to send a table under two promises at a time.
 func (c *claimer[T]) checkDelivery(ctx context.Context, req sendonce.ClaimRequest) error {
 	now := time.Now()
-	if now.Before(c.deliveryAt) {
+	if req.Delivery == c.delivery && now.Before(c.deliveryAt) {
 		return nil
 	}
 	owner := ""
@@ -287,9 +288,9 @@ func (c *claimer[T]) checkDelivery(ctx context.Context, req sendonce.ClaimReques
 		return err
 	}
 	if owner != "" {
-		return fmt.Errorf("%w: %s holds rows of table %s under the other one than %q; stop it, or use one Delivery everywhere", sendonce.ErrDelivery, owner, c.source, req.Delivery)
+		return fmt.Errorf("%w: this process sends table %s %v, and %s does not: stop one of them, or use one Config.Delivery", sendonce.ErrDelivery, c.source, req.Delivery, owner)
 	}
-	c.deliveryAt = now.Add(deliveryEvery)
+	c.delivery, c.deliveryAt = req.Delivery, now.Add(deliveryEvery)
 	return nil
 }
 

@@ -199,5 +199,5 @@ func (n *names) createClaims() string {
 	for _, w := range n.claimsColumns() {
 		cols = append(cols, w.name+" "+w.ddl)
 	}
-	return fmt.Sprintf("CREATE TABLE %s (%s)%s", n.claims, strings.Join(cols, ", "), n.d.DDL().ClaimsSuffix)
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s)%s", n.claims, strings.Join(cols, ", "), n.d.DDL().ClaimsSuffix)
 }

@@ -182,7 +182,7 @@ func TestProblems(t *testing.T) {
 			c := column(l, "status")
 			c.Kind, c.Type = dialect.KindText, "enum('pending','Claimed','sending','done','dead')"
 		}, `lacks the States ["skipped" "unknown"]`, "add them to the type"},
-		{"no claims", Table{}, func(_, c *dialect.Live) { c.Exists = false }, `the claims table "sendonce_claims" does not exist`, `CREATE TABLE "sendonce_claims"`},
+		{"no claims", Table{}, func(_, c *dialect.Live) { c.Exists = false }, `the claims table "sendonce_claims" does not exist`, `CREATE TABLE IF NOT EXISTS "sendonce_claims"`},
 		{"other claims", Table{}, func(_, c *dialect.Live) { c.Columns = c.Columns[:3] }, `no column "row_keys"`, "Options.ClaimsTable"},
 		{"claims engine", Table{}, func(_, c *dialect.Live) { c.ReadOnly = "its engine is MyISAM" }, `claims table "sendonce_claims" cannot be written`, "MyISAM"},
 	} {

@@ -1,5 +1,5 @@
 -- plain
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -7,7 +7,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- full
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -18,7 +18,7 @@ ALTER TABLE "receivers" ADD COLUMN "generation" integer NOT NULL DEFAULT 0;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- schema
-CREATE TABLE "app"."sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "app"."sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "app"."receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "app"."receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "app"."receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -26,7 +26,7 @@ ALTER TABLE "app"."receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "app"."receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- dotted
-CREATE TABLE "app"."sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "app"."sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -34,7 +34,7 @@ ALTER TABLE "app"."mail.receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "mail.receivers_sendonce_due" ON "app"."mail.receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- reserved
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "order" ADD COLUMN "case" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "order" ADD COLUMN "group" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "order" ADD COLUMN "limit" integer NOT NULL DEFAULT 0;
@@ -42,7 +42,7 @@ ALTER TABLE "order" ADD COLUMN "when" timestamptz;
 CREATE INDEX "order_sendonce_due" ON "order" ("when") WHERE "when" IS NOT NULL;
 
 -- mixedcase
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "MailQueue" ADD COLUMN "State" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "MailQueue" ADD COLUMN "Token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "MailQueue" ADD COLUMN "Tries" integer NOT NULL DEFAULT 0;
@@ -51,7 +51,7 @@ ALTER TABLE "MailQueue" ADD COLUMN "SentAt" timestamptz;
 CREATE INDEX "MailQueue_sendonce_due" ON "MailQueue" ("NextTry") WHERE "NextTry" IS NOT NULL;
 
 -- hostile
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "a""b`c; DROP TABLE x --" ADD COLUMN "s`t" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "a""b`c; DROP TABLE x --" ADD COLUMN "t:oken" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "a""b`c; DROP TABLE x --" ADD COLUMN "att?empts" integer NOT NULL DEFAULT 0;
@@ -59,7 +59,7 @@ ALTER TABLE "a""b`c; DROP TABLE x --" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "a""b`c; DROP TABLE x --_sendonce_due" ON "a""b`c; DROP TABLE x --" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- strings
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" varchar(20) NOT NULL DEFAULT 'pending';
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -67,7 +67,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- oddstrings
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" varchar(20) NOT NULL DEFAULT 'wartend';
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -75,7 +75,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- integers
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 10;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -83,7 +83,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- bigintegers
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" integer NOT NULL DEFAULT 1;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -91,7 +91,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- where
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -99,7 +99,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- order
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -107,7 +107,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- deletedone
-CREATE TABLE "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
@@ -115,7 +115,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 
 -- another claims table
-CREATE TABLE "ops"."claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS "ops"."claims" (token bigint PRIMARY KEY, source varchar(260) NOT NULL, owner varchar(250) NOT NULL, row_keys text NOT NULL, mode smallint NOT NULL, alone smallint NOT NULL, lease_ms bigint NOT NULL, since timestamptz NOT NULL, until timestamptz NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" smallint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" bigint NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;

@@ -1,5 +1,5 @@
 -- plain
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -7,7 +7,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- full
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -18,7 +18,7 @@ ALTER TABLE "receivers" ADD COLUMN "generation" INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- schema
-CREATE TABLE "app"."sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "app"."sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "app"."receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -26,7 +26,7 @@ ALTER TABLE "app"."receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "app"."receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- dotted
-CREATE TABLE "app"."sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "app"."sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "app"."mail.receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -34,7 +34,7 @@ ALTER TABLE "app"."mail.receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "app"."mail.receivers_sendonce_due" ON "mail.receivers" ("next_attempt");
 
 -- reserved
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "order" ADD COLUMN "case" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "order" ADD COLUMN "group" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "order" ADD COLUMN "limit" INTEGER NOT NULL DEFAULT 0;
@@ -42,7 +42,7 @@ ALTER TABLE "order" ADD COLUMN "when" DATETIME;
 CREATE INDEX "order_sendonce_due" ON "order" ("when");
 
 -- mixedcase
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "MailQueue" ADD COLUMN "State" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "MailQueue" ADD COLUMN "Token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "MailQueue" ADD COLUMN "Tries" INTEGER NOT NULL DEFAULT 0;
@@ -51,7 +51,7 @@ ALTER TABLE "MailQueue" ADD COLUMN "SentAt" DATETIME;
 CREATE INDEX "MailQueue_sendonce_due" ON "MailQueue" ("NextTry");
 
 -- hostile
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "a""b`c; DROP TABLE x --" ADD COLUMN "s`t" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "a""b`c; DROP TABLE x --" ADD COLUMN "t:oken" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "a""b`c; DROP TABLE x --" ADD COLUMN "att?empts" INTEGER NOT NULL DEFAULT 0;
@@ -59,7 +59,7 @@ ALTER TABLE "a""b`c; DROP TABLE x --" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "a""b`c; DROP TABLE x --_sendonce_due" ON "a""b`c; DROP TABLE x --" ("next_attempt");
 
 -- strings
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" TEXT NOT NULL DEFAULT 'pending';
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -67,7 +67,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- oddstrings
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" TEXT NOT NULL DEFAULT 'wartend';
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -75,7 +75,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- integers
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 10;
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -83,7 +83,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- bigintegers
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -91,7 +91,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- where
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -99,7 +99,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- order
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -107,7 +107,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- deletedone
-CREATE TABLE "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "sendonce_claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
@@ -115,7 +115,7 @@ ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 
 -- another claims table
-CREATE TABLE "ops"."claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
+CREATE TABLE IF NOT EXISTS "ops"."claims" (token INTEGER PRIMARY KEY, source TEXT NOT NULL, owner TEXT NOT NULL, row_keys TEXT NOT NULL, mode INTEGER NOT NULL, alone INTEGER NOT NULL, lease_ms INTEGER NOT NULL, since DATETIME NOT NULL, until DATETIME NOT NULL);
 ALTER TABLE "receivers" ADD COLUMN "status" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "token" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;

@@ -177,7 +177,9 @@ type Error struct {
 	Err   error
 }
 
-func (e *Error) Error() string { return e.Err.Error() }
+// Error is one line: some drivers write several.
+func (e *Error) Error() string { return strings.Join(strings.Fields(e.Err.Error()), " ") }
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // Transient tells sendonce.IsTransient.

@@ -179,7 +179,8 @@ func (postgres) DDL() DDL {
 
 const pgTable = `SELECT c.oid, current_setting('server_version'),
   CASE WHEN pg_is_in_recovery() THEN 'the server is a standby'
-       WHEN current_setting('transaction_read_only') = 'on' THEN 'transactions are read-only here' ELSE '' END
+       WHEN current_setting('transaction_read_only') = 'on' THEN 'transactions are read-only here'
+       WHEN NOT has_any_column_privilege(c.oid, 'UPDATE') THEN 'GRANT SELECT, UPDATE ON it TO ' || quote_ident(current_user) ELSE '' END
 FROM pg_class c WHERE c.oid = to_regclass($1::text)::oid AND c.relkind IN ('r', 'p', 'v', 'f')`
 
 const pgColumns = `SELECT a.attname, format_type(a.atttypid, NULL), b.typname, b.typtype::text, a.attnotnull OR t.typnotnull,

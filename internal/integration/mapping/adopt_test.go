@@ -23,7 +23,7 @@ func TestAdoptBoolean(t *testing.T) {
 			assert.NotContains(t, err.Error(), `"sent"`, "a boolean is a small integer there")
 		} else {
 			require.ErrorContains(t, err, `column "sent" is of type bool`)
-			require.ErrorContains(t, err, "set Columns.Status to another column, or make one")
+			require.ErrorContains(t, err, "or Columns.Status to another column, or make one")
 		}
 		tab := claim.Table{Name: "receivers"}
 		db.ready(t, tab)
