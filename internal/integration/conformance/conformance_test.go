@@ -29,10 +29,8 @@ func combinations() []combo.Combo {
 	return append(combo.All(),
 		combo.Combo{Strategy: combo.Atomic, Database: combo.PostgresPQ, Key: "uuid"},
 		combo.Combo{Strategy: combo.SkipLocked, Database: combo.PostgresPQ, Key: "text"},
-		combo.Combo{Strategy: combo.Partitioned, Database: combo.Postgres, Key: "text"},
 		combo.Combo{Strategy: combo.Atomic, Database: combo.FoundRows, Key: "bigint unsigned"},
 		combo.Combo{Strategy: combo.SkipLocked, Database: combo.FoundRows, Key: "varchar(60)"},
-		combo.Combo{Strategy: combo.Partitioned, Database: combo.FoundRows, Key: "uuid"},
 		combo.Combo{Strategy: combo.Atomic, Database: combo.ModernC, Key: "text"},
 	)
 }

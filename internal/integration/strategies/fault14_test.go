@@ -25,6 +25,9 @@ func TestFault14_SQLiteIsNeverLocked(t *testing.T) {
 	for driver, dsn := range sqliteDSNs {
 		for _, s := range combo.SQLite.Strategies() {
 			for _, conns := range []int{0, 1} {
+				if conns == 1 && s != combo.Atomic {
+					continue // TestFault14_OneConnection is for all
+				}
 				t.Run(fmt.Sprintf("%s/%s/%d connections", driver, s, conns), func(t *testing.T) {
 					tb := combo.Combo{Strategy: s, Database: combo.SQLite, Key: "bigint"}.Start(t).Table(t, 160)
 					spec := tb.Spec()
