@@ -113,31 +113,46 @@ func (l *loop[T]) add(b Batch[T], began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := &held{token: b.Token, claimed: began, since: began, until: b.Until, open: len(b.Items), alone: b.Alone}
+	h.ctx, h.end = context.WithCancelCause(l.work)
 	l.batches[b.Token] = h
 	if h.alone {
 		l.alones++
 	}
-	var j *job[T]
-	for _, item := range b.Items {
+	for _, j := range l.jobs(h, b.Items) {
+		if l.stopping {
+			l.giveBack(j, Released, 0)
+			continue
+		}
+		l.ready = append(l.ready, j)
+		l.waiting += len(j.items)
+	}
+	l.startable.Broadcast()
+}
+
+// jobs divides a batch, and puts aside what can't be read. They share a few
+// arrays, so that a row costs few allocations. l.mu is held.
+func (l *loop[T]) jobs(h *held, items []Item[T]) []*job[T] {
+	good := items[:0]
+	for _, item := range items {
 		if item.Err != nil {
-			l.marks = append(l.marks, Result{Key: item.Key, Token: b.Token, Outcome: Dead, Reason: reasonOf(item.Err)})
+			l.marks = append(l.marks, Result{Key: item.Key, Token: h.token, Outcome: Dead, Reason: reasonOf(item.Err)})
 			l.marked.Broadcast()
 			continue
 		}
-		if j == nil || len(j.items) == l.cfg.GroupSize {
-			j = &job[T]{b: h, items: make([]Item[T], 0, l.cfg.GroupSize)}
-			if l.stopping {
-				defer l.giveBack(j, Released, 0)
-			} else {
-				l.ready = append(l.ready, j)
-			}
-		}
-		j.items = append(j.items, item)
-		if !l.stopping {
-			l.waiting++
-		}
+		good = append(good, item)
 	}
-	l.startable.Broadcast()
+	rows := make([]attempt, len(good))
+	for i, item := range good {
+		rows[i] = attempt{item.Key, item.Attempt}
+	}
+	n := (len(good) + l.cfg.GroupSize - 1) / l.cfg.GroupSize
+	all, out := make([]job[T], n), make([]*job[T], n)
+	for i := range all {
+		from, to := i*l.cfg.GroupSize, min((i+1)*l.cfg.GroupSize, len(good))
+		all[i] = job[T]{items: good[from:to:to], slot: slot{b: h, rows: rows[from:to:to]}}
+		out[i] = &all[i]
+	}
+	return out
 }
 
 // rest waits, at most until something wakes the loop.

@@ -103,11 +103,7 @@ func (e events) tell() {
 
 // lose stops what is being sent under a claim. l.mu is held.
 func (l *loop[T]) lose(b *held, news *events) {
-	for s := range l.slots {
-		if s.b == b && s.cancel != nil {
-			s.cancel(ErrLost)
-		}
-	}
+	b.end(ErrLost)
 	token, rows := b.token, b.open
 	l.count.lost.Add(int64(rows))
 	l.sweep()

@@ -73,6 +73,9 @@ type held struct {
 	lost    bool // by the watchman's word: likewise
 	gone    bool // by the store's word: not ours any more
 	closed  bool // no longer renewed
+
+	ctx context.Context // of its sends
+	end context.CancelCauseFunc
 }
 
 func (h *held) mayBegin() bool { return !h.spent && !h.lost && !h.gone }
@@ -85,9 +88,9 @@ func (h *held) left(lease time.Duration, now time.Time) time.Duration {
 	return left
 }
 
-// job is what one Send gets.
+// job is what one Send gets, and the slot that it is sent in.
 type job[T any] struct {
-	b     *held
+	slot
 	items []Item[T]
 }
 
@@ -102,7 +105,6 @@ type slot struct {
 	b        *held
 	rows     []attempt
 	began    time.Time
-	cancel   context.CancelCauseFunc
 	stuck    bool
 	answered bool
 }
@@ -247,8 +249,8 @@ func (l *loop[T]) giveBack(j *job[T], o Outcome, after time.Duration) {
 		l.settled(j.b, len(j.items))
 		return
 	}
-	for _, item := range j.items {
-		l.marks = append(l.marks, Result{Key: item.Key, Token: j.b.token, Outcome: o, After: after, Uncharged: o == Retry})
+	for _, a := range j.rows {
+		l.marks = append(l.marks, Result{Key: a.key, Token: j.b.token, Outcome: o, After: after, Uncharged: o == Retry})
 	}
 	l.marked.Broadcast()
 }
@@ -260,6 +262,7 @@ func (l *loop[T]) settled(b *held, rows int) {
 		return
 	}
 	delete(l.batches, b.token)
+	b.end(nil)
 	if b.alone {
 		l.alones--
 	}

@@ -90,8 +90,8 @@ func (l *loop[T]) take(i int) {
 }
 
 func (l *loop[T]) busy(j *job[T]) bool {
-	for _, item := range j.items {
-		if _, ok := l.sending[item.Key]; ok {
+	for _, a := range j.rows {
+		if _, ok := l.sending[a.key]; ok {
 			return true
 		}
 	}
@@ -107,14 +107,13 @@ func (l *loop[T]) inTime(j *job[T], now time.Time) bool {
 func (l *loop[T]) quiet() bool { return len(l.slots) == l.stuck }
 
 func (l *loop[T]) begin(j *job[T], now time.Time) *slot {
-	s := &slot{b: j.b, began: now, rows: make([]attempt, len(j.items))}
-	for i, item := range j.items {
-		s.rows[i] = attempt{item.Key, item.Attempt}
-		l.sending[item.Key] = struct{}{}
+	j.began = now
+	for _, a := range j.rows {
+		l.sending[a.key] = struct{}{}
 	}
-	l.slots[s] = struct{}{}
+	l.slots[&j.slot] = struct{}{}
 	l.alone = l.alone || j.b.alone
-	return s
+	return &j.slot
 }
 
 // send sends one job. Its context ends at SendTimeout, which is before the lease
@@ -126,16 +125,8 @@ func (l *loop[T]) send(s *slot, j *job[T]) {
 			return
 		}
 	}
-	ctx, cancel := context.WithCancelCause(l.work)
-	defer cancel(nil)
-	ctx, release := context.WithTimeout(ctx, l.cfg.SendTimeout)
+	ctx, release := context.WithTimeout(s.b.ctx, l.cfg.SendTimeout)
 	defer release()
-	l.mu.Lock()
-	s.cancel = cancel
-	if s.b.lost || s.b.gone {
-		cancel(ErrLost)
-	}
-	l.mu.Unlock()
 	err := call(ctx, l.Dispatcher.sender, j.items)
 	l.answer(s, l.judge(s, err, ctx.Err()))
 }
