@@ -7,66 +7,69 @@ import (
 	"time"
 )
 
-// recovered returns hooks that can all be called and never panic.
+// recovered returns hooks that can all be called, never panic and never end the
+// goroutine that calls them: a test's require does that. Sent is called for each
+// row, so it is called where its end does no harm.
 func (h Hooks) recovered(log *slog.Logger) Hooks {
 	guard := func(name string) {
 		if v := recover(); v != nil {
 			log.Error("sendonce: a hook panicked", "hook", name, "panic", fmt.Sprint(v))
 		}
 	}
+	apart := func(name string, f func()) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer guard(name)
+			f()
+		}()
+		<-done
+	}
 	return Hooks{
-		Claimed: func(n int, took time.Duration, err error) {
-			if h.Claimed != nil {
-				defer guard("Claimed")
-				h.Claimed(n, took, err)
-			}
-		},
 		Sent: func(key Key, o Outcome, attempt int, took time.Duration, err error) {
 			if h.Sent != nil {
 				defer guard("Sent")
 				h.Sent(key, o, attempt, took, err)
 			}
 		},
+		Claimed: func(n int, took time.Duration, err error) {
+			if h.Claimed != nil {
+				apart("Claimed", func() { h.Claimed(n, took, err) })
+			}
+		},
 		Settled: func(n int, took time.Duration, err error) {
 			if h.Settled != nil {
-				defer guard("Settled")
-				h.Settled(n, took, err)
+				apart("Settled", func() { h.Settled(n, took, err) })
 			}
 		},
 		Extended: func(n int, took time.Duration, err error) {
 			if h.Extended != nil {
-				defer guard("Extended")
-				h.Extended(n, took, err)
+				apart("Extended", func() { h.Extended(n, took, err) })
 			}
 		},
 		Lost: func(token int64, rows int) {
 			if h.Lost != nil {
-				defer guard("Lost")
-				h.Lost(token, rows)
+				apart("Lost", func() { h.Lost(token, rows) })
 			}
 		},
 		Excepted: func(e Exception) {
 			if h.Excepted != nil {
-				defer guard("Excepted")
-				h.Excepted(e)
+				apart("Excepted", func() { h.Excepted(e) })
 			}
 		},
 		Unrecorded: func(rows int, since time.Duration, err error) {
 			if h.Unrecorded != nil {
-				defer guard("Unrecorded")
-				h.Unrecorded(rows, since, err)
+				apart("Unrecorded", func() { h.Unrecorded(rows, since, err) })
 			}
 		},
 		Stuck: func(key Key, since time.Duration) {
 			if h.Stuck != nil {
-				defer guard("Stuck")
-				h.Stuck(key, since)
+				apart("Stuck", func() { h.Stuck(key, since) })
 			}
 		},
 		Reaped: func(r Reaped) {
 			if h.Reaped != nil {
-				defer guard("Reaped")
-				h.Reaped(r)
+				apart("Reaped", func() { h.Reaped(r) })
 			}
 		},
 	}

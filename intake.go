@@ -12,35 +12,42 @@ const (
 	errorMax    = 5 * time.Second
 	quietTries  = 8  // transient errors before anybody is told
 	countsShare = 20 // Drain counts for 1/20 of the time at most
+	searches    = 200
+	parkedMost  = 16 // results that can't be written: with more something is wrong
 )
 
 // intake claims while there is too little to send.
 func (l *loop[T]) intake(ctx context.Context) {
 	wake := l.cfg.Wake
 	var pause time.Duration
-	var errs, claims int
+	var errs, claims, empties int
 	var count nextCount
 	for l.waitHungry() {
-		b, began, err := l.claim()
+		b, began, err := l.claim(errs)
 		claims++
 		switch {
 		case err != nil && claims == 1 && IsFatal(err):
 			l.mu.Lock()
-			l.finish = err
+			l.fatal = err
 			l.mu.Unlock()
 			return
 		case err != nil:
 			errs++
-			wake = l.rest(errorPause(err, errs), wake)
+			l.rest(errorPause(err, errs), nil)
 			continue
 		}
 		errs = 0
 		l.add(b, began)
-		if len(b.Items) > 0 || b.More {
+		if len(b.Items) > 0 {
+			pause, empties = 0, 0
+			continue
+		}
+		// One that never comes to an end of its searching gets a pause, too.
+		if empties++; b.More && empties%searches != 0 {
 			pause = 0
 			continue
 		}
-		if l.drain && l.drained(&count) {
+		if l.drain && l.drained(ctx, &count) {
 			return
 		}
 		pause = min(max(2*pause, pollFirst), l.cfg.PollInterval)
@@ -62,7 +69,7 @@ func (l *loop[T]) waitHungry() bool {
 	defer l.mu.Unlock()
 	for !l.stopping {
 		enough := max(l.claimSize()/2, l.cfg.Concurrency*l.cfg.GroupSize)
-		free := l.alones == 0 && l.stuck+len(l.parked) < l.cfg.Concurrency
+		free := l.alones == 0 && l.stuck < l.cfg.Concurrency && len(l.parked) < max(l.cfg.Concurrency, parkedMost)
 		if l.waiting < enough && free && l.failing.IsZero() {
 			return true
 		}
@@ -78,10 +85,19 @@ func (l *loop[T]) claimSize() int {
 	return max(1, int(min(n, float64(l.cfg.BatchSize))))
 }
 
-func (l *loop[T]) claim() (Batch[T], time.Time, error) {
+// limit leaves out what waits already, where sends are slow.
+func (l *loop[T]) limit() int {
+	n := l.claimSize()
+	if n < l.cfg.BatchSize {
+		n = max(1, n-l.waiting)
+	}
+	return n
+}
+
+func (l *loop[T]) claim(errs int) (Batch[T], time.Time, error) {
 	l.mu.Lock()
 	req := ClaimRequest{
-		Limit: l.claimSize(), Suspects: l.cfg.Concurrency, Lease: l.cfg.Lease, MaxAttempts: l.cfg.MaxAttempts,
+		Limit: l.limit(), Suspects: l.cfg.Concurrency, Lease: l.cfg.Lease, MaxAttempts: l.cfg.MaxAttempts,
 		Delivery: l.cfg.Delivery, Owner: l.cfg.Owner,
 	}
 	l.mu.Unlock()
@@ -91,15 +107,16 @@ func (l *loop[T]) claim() (Batch[T], time.Time, error) {
 	b, err := l.claimer.Claim(ctx, req)
 	took := time.Since(began)
 	l.hooks.Claimed(len(b.Items), took, err)
+	if IsTransient(err) && errs < quietTries {
+		return b, began, err
+	}
 	l.mu.Lock()
-	if err != nil && l.storeDown == nil && !IsTransient(err) {
+	tell := err != nil && l.storeDown == nil
+	l.storeDown = err
+	l.mu.Unlock()
+	if tell {
 		l.cfg.Logger.Warn("sendonce: no rows can be claimed; trying again", "err", err)
 	}
-	l.storeDown = err
-	if IsTransient(err) {
-		l.storeDown = nil
-	}
-	l.mu.Unlock()
 	return b, began, err
 }
 
@@ -178,14 +195,14 @@ func (l *loop[T]) rest(d time.Duration, wake <-chan struct{}) <-chan struct{} {
 type nextCount struct{ at time.Time }
 
 // drained reports whether nothing is left, here or anywhere.
-func (l *loop[T]) drained(next *nextCount) bool {
+func (l *loop[T]) drained(ctx context.Context, next *nextCount) bool {
 	l.mu.Lock()
 	busy := len(l.batches) > 0 || len(l.marks) > 0
 	l.mu.Unlock()
 	if busy || time.Now().Before(next.at) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, max(bookkeeping, l.cfg.Lease))
+	ctx, cancel := context.WithTimeout(ctx, max(bookkeeping, l.cfg.Lease))
 	defer cancel()
 	began := time.Now()
 	c, err := l.counter.Counts(ctx)

@@ -10,29 +10,29 @@ import (
 const stuckCap = 10
 
 // keeper renews all live claims, every third of a lease.
-func (l *loop[T]) keeper(quit <-chan struct{}) {
+func (l *loop[T]) keeper(keep context.Context) {
 	pause := l.cfg.renewEvery()
-	for sleep(pause, quit) {
+	for sleep(keep, pause) {
 		pause = l.cfg.renewEvery()
-		if !l.renew() {
+		if !l.renew(keep) {
 			pause = jitter(l.cfg.renewEvery() / 4)
 		}
 	}
 }
 
-// sleep returns false when quit was closed.
-func sleep(d time.Duration, quit <-chan struct{}) bool {
+// sleep returns false when ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-quit:
+	case <-ctx.Done():
 		return false
 	}
 }
 
-func (l *loop[T]) renew() bool {
+func (l *loop[T]) renew(ctx context.Context) bool {
 	l.mu.Lock()
 	var tokens []int64
 	for t, b := range l.batches {
@@ -44,7 +44,7 @@ func (l *loop[T]) renew() bool {
 	if len(tokens) == 0 {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.renewWithin())
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.renewWithin())
 	defer cancel()
 	began := time.Now()
 	ext, err := l.claimer.Extend(ctx, tokens)
@@ -69,8 +69,12 @@ func (l *loop[T]) renew() bool {
 		switch {
 		case b == nil: // settled meanwhile
 		case lost[t]:
-			b.gone = true
-			l.lose(b, &news)
+			told := b.lost || b.gone
+			if b.gone = true; told {
+				l.sweep()
+			} else {
+				l.lose(b, &news)
+			}
 		default:
 			b.since, b.until = began, ext.Until
 		}
@@ -115,8 +119,8 @@ func (l *loop[T]) lose(b *held, news *events) {
 
 // watchman decides by our own clock when a claim may be over: a renewal that
 // hangs gives no answer. It also looks for Sends that ignore their context.
-func (l *loop[T]) watchman(quit <-chan struct{}) {
-	for sleep(l.cfg.margin()/2, quit) {
+func (l *loop[T]) watchman(keep context.Context) {
+	for sleep(keep, l.cfg.margin()/2) {
 		l.watch(time.Now()).tell()
 	}
 }
@@ -130,21 +134,43 @@ func (l *loop[T]) watch(now time.Time) (news events) {
 			l.lose(b, &news)
 		}
 	}
+	hopeless := map[*held]int{} // rows that are not waited for any more
 	for s := range l.slots {
 		over := now.Sub(s.began) - l.cfg.SendTimeout
-		if over > l.cfg.margin() && !s.stuck {
+		if s.working && over > l.cfg.margin() && !s.stuck {
 			l.getsStuck(s, over, &news)
 		}
-		if over > (stuckCap-1)*l.cfg.SendTimeout && s.b.open <= len(s.rows) {
-			s.b.closed = true
+		if s.stuck && over > (stuckCap-1)*l.cfg.SendTimeout {
+			hopeless[s.b] += len(s.rows)
 		}
 	}
-	if len(l.parked) > 0 && now.Sub(l.parkedAt) > markMax {
-		l.marked.Broadcast()
-	}
+	l.giveUpOn(hopeless)
 	// A look is cheap, and a wake-up that was missed would cost a lease.
 	l.startable.Broadcast()
 	return news
+}
+
+// giveUpOn no longer renews claims that have nothing but stuck sends, and results
+// that can't be written, and no longer keeps quiet for a row that is sent alone.
+// l.mu is held.
+func (l *loop[T]) giveUpOn(hopeless map[*held]int) {
+	if len(hopeless) == 0 {
+		return
+	}
+	for _, r := range l.parked {
+		if b := l.batches[r.Token]; b != nil && hopeless[b] > 0 {
+			hopeless[b]++
+		}
+	}
+	for b, rows := range hopeless {
+		b.closed = b.closed || b.open <= rows
+		if b.closed && b.alone && !b.given {
+			b.given = true
+			l.alone = false
+			l.alones--
+			l.hungry.Broadcast()
+		}
+	}
 }
 
 // getsStuck: the claim begins no more rows, and those not begun are given back.
@@ -162,10 +188,10 @@ func (l *loop[T]) getsStuck(s *slot, over time.Duration, news *events) {
 }
 
 // reap looks for vanished workers.
-func (l *loop[T]) reap(quit <-chan struct{}) {
+func (l *loop[T]) reap(keep context.Context) {
 	own := l.cfg.Lease / 6
-	for pause := time.Duration(0); sleep(pause, quit); {
-		ctx, cancel := context.WithTimeout(l.ctx, max(l.cfg.Lease/6, time.Second))
+	for pause := time.Duration(0); sleep(keep, pause); {
+		ctx, cancel := context.WithTimeout(keep, max(l.cfg.Lease/6, time.Second))
 		r, err := l.reaper.Reap(ctx, ReapRequest{MaxAttempts: l.cfg.MaxAttempts, ClockOnly: l.cfg.ReclaimByClockOnly})
 		cancel()
 		if err != nil {

@@ -28,7 +28,8 @@ type loop[T any] struct {
 	mu        sync.Mutex
 	startable sync.Cond // senders wait: there may be something to send
 	hungry    sync.Cond // intake waits: there may be too little to send
-	marked    sync.Cond // the marker waits for results, senders for room
+	marked    sync.Cond // the marker waits for results
+	endable   sync.Cond // the ender waits for claims
 
 	ready    []*job[T]
 	waiting  int // rows in ready
@@ -46,18 +47,19 @@ type loop[T any] struct {
 	ended   []int64  // claims to be ended
 	unended []int64  // those that could not be: tried with the next ones
 
-	parkedSince, parkedAt time.Time // the first of them; the last try
-	markingSince          time.Time
+	parkedSince  time.Time // the first of them
+	markingSince time.Time
 
 	told told
 	dead int // rows, for the log
 
-	marking   int // results being recorded now
-	noMore    bool
+	marking   int       // results being recorded now
+	noMore    bool      // results
+	noEnds    bool      // claims to be ended
 	failing   time.Time // since when results can't be recorded; zero: they can
 	failure   error
 	storeDown error // the last claim's error, nil after one that worked
-	finish    error // why the run ends by itself
+	fatal     error // why the run ends by itself
 	giveUp    time.Time
 }
 
@@ -73,6 +75,7 @@ type held struct {
 	lost    bool // by the watchman's word: likewise
 	gone    bool // by the store's word: not ours any more
 	closed  bool // no longer renewed
+	given   bool // the quiet that it was sent alone in was given up
 
 	ctx context.Context // of its sends
 	end context.CancelCauseFunc
@@ -105,6 +108,7 @@ type slot struct {
 	b        *held
 	rows     []attempt
 	began    time.Time
+	working  bool // the Sender was called, or is about to be
 	stuck    bool
 	answered bool
 }
@@ -114,7 +118,7 @@ func newLoop[T any](d *Dispatcher[T], drain bool) *loop[T] {
 		Dispatcher: d, drain: drain, stop: make(chan struct{}), pace: d.cfg.SendTimeout / 2,
 		told: told{}, batches: map[int64]*held{}, sending: map[Key]struct{}{}, slots: map[*slot]struct{}{},
 	}
-	l.startable.L, l.hungry.L, l.marked.L = &l.mu, &l.mu, &l.mu
+	l.startable.L, l.hungry.L, l.marked.L, l.endable.L = &l.mu, &l.mu, &l.mu, &l.mu
 	return l
 }
 
@@ -123,17 +127,20 @@ func (l *loop[T]) run(ctx context.Context) error {
 	l.work, l.endWork = context.WithCancelCause(l.ctx)
 	defer l.endWork(nil)
 
-	var senders, intake, keepers, marker sync.WaitGroup
-	quit := make(chan struct{}) // ends the keepers, last of all
+	var senders, intake, keepers, marker, ender sync.WaitGroup
+	keep, endKeepers := context.WithCancel(l.ctx) // last of all
+	defer endKeepers()
 	for range l.cfg.Concurrency {
 		senders.Add(1)
 		go l.sender(&senders)
 	}
 	marker.Go(l.marker)
-	keepers.Go(func() { l.keeper(quit) })
-	keepers.Go(func() { l.watchman(quit) })
+	ender.Go(l.endClaims)
+	keepers.Go(func() { l.keeper(keep) })
+	keepers.Go(func() { l.watchman(keep) })
+	keepers.Go(func() { l.parker(keep) })
 	if l.reaper != nil {
-		keepers.Go(func() { l.reap(quit) })
+		keepers.Go(func() { l.reap(keep) })
 	}
 	done := make(chan struct{})
 	intake.Go(func() { defer close(done); l.intake(ctx) })
@@ -143,12 +150,15 @@ func (l *loop[T]) run(ctx context.Context) error {
 	case <-done:
 	}
 	l.stopAll()
-	stuck := l.waitForSends(&senders)
+	l.waitForSends(&senders)
 	intake.Wait() // its last claim is bounded; what that took is released
-	l.closeMarks()
+	stuck := l.closeMarks()
 	marker.Wait()
-	close(quit)
+	endKeepers()
 	keepers.Wait()
+	l.lastTry()
+	l.closeEnds()
+	ender.Wait()
 	return l.outcome(ctx, stuck)
 }
 
@@ -167,26 +177,15 @@ func (l *loop[T]) stopAll() {
 }
 
 // waitForSends gives them StopTimeout, then ends their context, and then waits a
-// little more. It returns the keys of those that would not end.
-func (l *loop[T]) waitForSends(senders *sync.WaitGroup) []Key {
+// little more.
+func (l *loop[T]) waitForSends(senders *sync.WaitGroup) {
 	over := make(chan struct{})
 	go func() { senders.Wait(); close(over) }()
 	if endsWithin(l.cfg.StopTimeout, over) {
-		return nil
+		return
 	}
 	l.endWork(ErrStopping)
-	if endsWithin(max(l.cfg.margin(), time.Second), over) {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var keys []Key
-	for s := range l.slots {
-		for _, a := range s.rows {
-			keys = append(keys, a.key)
-		}
-	}
-	return keys
+	endsWithin(max(l.cfg.margin(), time.Second), over)
 }
 
 func endsWithin(d time.Duration, over <-chan struct{}) bool {
@@ -210,8 +209,8 @@ func (l *loop[T]) outcome(ctx context.Context, stuck []Key) error {
 	if len(stuck) > 0 || len(unrecorded) > 0 {
 		return &StoppedError{Stuck: stuck, Unrecorded: unrecorded, Err: l.failure}
 	}
-	if l.finish != nil {
-		return l.finish
+	if l.fatal != nil {
+		return l.fatal
 	}
 	if l.drain && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -263,12 +262,12 @@ func (l *loop[T]) settled(b *held, rows int) {
 	}
 	delete(l.batches, b.token)
 	b.end(nil)
-	if b.alone {
+	if b.alone && !b.given {
 		l.alones--
 	}
 	if l.ender != nil && !b.gone {
 		l.ended = append(l.ended, b.token)
-		l.marked.Broadcast()
+		l.endable.Broadcast()
 	}
 	l.hungry.Broadcast()
 }

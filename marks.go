@@ -2,6 +2,8 @@ package sendonce
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 )
 
@@ -15,42 +17,33 @@ const (
 	// slowMark is when senders begin to wait for results to be recorded: what is
 	// sent and not recorded is sent again if the process dies.
 	slowMark = 100 * time.Millisecond
+
+	endWithin   = 5 * time.Second // one End
+	unendedMost = 1000            // claims that are tried to be ended again
 )
+
+var errNoPatience = errors.New("sendonce: Run has waited for long enough")
 
 // marker records results: those of many sends together, each within a few
 // milliseconds of its end. What fails is tried until it is answered.
 func (l *loop[T]) marker() {
 	for {
-		rs, ended, more := l.collect()
-		if !more {
-			break
-		}
-		if len(rs) > 0 && !l.record(rs) {
+		rs := l.collect()
+		if len(rs) == 0 || !l.record(rs) {
 			return
 		}
-		l.endClaims(ended)
-		l.retryParked(false)
 	}
-	for l.retryParked(true) > 0 && l.waitToRecord(jitter(markMax/10)) {
-	}
-	l.mu.Lock()
-	ended := append(l.ended, l.unended...)
-	l.mu.Unlock()
-	l.endClaims(ended)
 }
 
-// collect waits for results and takes some, no key twice. There is no more when
-// the sends are over and all was taken.
-func (l *loop[T]) collect() (rs []Result, ended []int64, more bool) {
+// collect waits for results and takes some, no key twice; none when the sends are
+// over and all was taken.
+func (l *loop[T]) collect() (rs []Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.noMore && len(l.marks) == 0 && len(l.ended) == 0 && !l.parkedDue() {
+	for !l.noMore && len(l.marks) == 0 {
 		l.marked.Wait()
 	}
-	if l.noMore && len(l.marks) == 0 && len(l.ended) == 0 {
-		return nil, nil, false
-	}
-	if 0 < len(l.marks) && len(l.marks) < marksAtOnce && !l.stopping {
+	if len(l.marks) < marksAtOnce && !l.noMore {
 		l.mu.Unlock()
 		l.linger()
 		l.mu.Lock()
@@ -70,9 +63,8 @@ func (l *loop[T]) collect() (rs []Result, ended []int64, more bool) {
 		rs = append(rs, r)
 	}
 	l.marks, l.marking, l.markingSince = rest, len(rs), time.Now()
-	ended, l.ended, l.unended = append(l.ended, l.unended...), nil, nil
 	l.startable.Broadcast()
-	return rs, ended, true
+	return rs
 }
 
 func (l *loop[T]) linger() {
@@ -108,13 +100,14 @@ func (l *loop[T]) record(rs []Result) bool {
 		}
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.failing.IsZero() && time.Since(l.failing) >= tellAfter {
-		l.cfg.Logger.Info("sendonce: results are recorded again", "after", time.Since(l.failing).Round(time.Millisecond))
-	}
+	since := l.failing
 	l.marking, l.failing = 0, time.Time{}
 	l.hungry.Broadcast()
 	l.startable.Broadcast()
+	l.mu.Unlock()
+	if !since.IsZero() && time.Since(since) >= tellAfter {
+		l.cfg.Logger.Info("sendonce: results are recorded again", "after", time.Since(since).Round(time.Millisecond))
+	}
 	return true
 }
 
@@ -127,10 +120,18 @@ func (l *loop[T]) behind(now time.Time) bool {
 // waitToRecord waits before another try. It returns false when Run has waited
 // long enough.
 func (l *loop[T]) waitToRecord(d time.Duration) bool {
-	time.Sleep(d) // at most markMax; there is nothing to wake up for
+	time.Sleep(min(d, l.patience())) // at most markMax; there is nothing to wake up for
+	return l.patience() > 0
+}
+
+// patience is how long one more try to record may take: not long when Run ends.
+func (l *loop[T]) patience() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.giveUp.IsZero() || time.Now().Before(l.giveUp)
+	if l.giveUp.IsZero() {
+		return bookkeeping
+	}
+	return min(bookkeeping, time.Until(l.giveUp))
 }
 
 // recordEach tries results one by one. It returns those to be tried again: the
@@ -138,22 +139,22 @@ func (l *loop[T]) waitToRecord(d time.Duration) bool {
 // written, they are parked.
 func (l *loop[T]) recordEach(rs []Result) (left []Result) {
 	var failed []Result
-	works, transient := false, false
+	works, transient, inRow := false, false, 0
 	for i := range rs {
 		err := l.settle(rs[i : i+1])
 		if err == nil {
-			works = true
+			works, inRow = true, 0
 			continue
 		}
 		l.unrecorded(len(rs)-i, err)
 		failed = append(failed, rs[i])
 		transient = transient || IsTransient(err)
-		if !works && len(failed) == failuresInRow && i+1 < len(rs) {
+		if inRow++; inRow == failuresInRow && i+1 < len(rs) {
 			return append(rs[i+1:len(rs):len(rs)], failed...)
 		}
 	}
 	// A renewal that is answered is proof that the store can write.
-	if len(failed) == 0 || transient || !works && !l.renew() {
+	if len(failed) == 0 || transient || !works && !l.renew(l.ctx) {
 		return failed
 	}
 	l.park(failed)
@@ -172,50 +173,58 @@ func (l *loop[T]) park(rs []Result) {
 		if len(l.parked) == 0 {
 			l.parkedSince = time.Now()
 		}
-		l.parked, l.parkedAt, l.failure = append(l.parked, rs[i]), time.Now(), err
+		l.parked, l.failure = append(l.parked, rs[i]), err
 		l.mu.Unlock()
 	}
 }
 
-// parkedDue: l.mu is held.
-func (l *loop[T]) parkedDue() bool {
-	return len(l.parked) > 0 && time.Since(l.parkedAt) > markMax
+// parker tries the parked results now and then, each by itself: while one of them
+// waits for an answer, the others are recorded.
+func (l *loop[T]) parker(keep context.Context) {
+	for sleep(keep, markMax) {
+		l.retryParked()
+	}
 }
 
-// retryParked tries each result that was parked once more, if it is time or if
-// Run ends. It returns how many are left.
-func (l *loop[T]) retryParked(last bool) int {
-	l.mu.Lock()
-	var rs []Result
-	if last || l.parkedDue() {
-		rs, l.parked = l.parked, nil
+// lastTry tries them again while Run may wait.
+func (l *loop[T]) lastTry() {
+	for l.retryParked() > 0 && l.waitToRecord(jitter(markMax/10)) {
 	}
-	l.marking = len(rs)
-	since := l.parkedSince
+}
+
+// retryParked tries each result that was parked once more. It returns how many are
+// left.
+func (l *loop[T]) retryParked() int {
+	l.mu.Lock()
+	rs, since := slices.Clone(l.parked), l.parkedSince
 	l.mu.Unlock()
-	if len(rs) == 0 {
-		return 0
-	}
-	var left []Result
 	var why error
-	for i := range rs {
+	recorded := map[Ref]bool{}
+	for i, r := range rs {
 		if err := l.settle(rs[i : i+1]); err != nil {
-			left, why = append(left, rs[i]), err
+			why = err
+			continue
 		}
-	}
-	if len(left) > 0 {
-		l.hooks.Unrecorded(len(left), time.Since(since), why)
+		recorded[Ref{r.Key, r.Token}] = true
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.marking, l.parked, l.parkedAt = 0, left, time.Now()
+	l.parked = slices.DeleteFunc(l.parked, func(r Result) bool { return recorded[Ref{r.Key, r.Token}] })
+	left := len(l.parked)
 	l.hungry.Broadcast()
-	return len(left)
+	l.mu.Unlock()
+	if why != nil {
+		l.hooks.Unrecorded(left, time.Since(since), why)
+	}
+	return left
 }
 
 // settle is one Settle, and the accounts of what it answers.
 func (l *loop[T]) settle(rs []Result) error {
-	ctx, cancel := context.WithTimeout(l.ctx, bookkeeping)
+	patience := l.patience()
+	if patience <= 0 {
+		return errNoPatience
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()
 	began := time.Now()
 	es, err := l.claimer.Settle(ctx, rs)
@@ -226,6 +235,8 @@ func (l *loop[T]) settle(rs []Result) error {
 	for _, e := range es {
 		l.excepted(e)
 	}
+	var news events
+	defer func() { news.tell() }()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	odd := map[Key]Cause{}
@@ -236,7 +247,7 @@ func (l *loop[T]) settle(rs []Result) error {
 		if cause, ok := odd[r.Key]; !ok || cause == Late {
 			l.count.recorded(r.Outcome)
 			if r.Outcome == Dead {
-				l.tellDead(r)
+				l.tellDead(r, &news)
 			}
 		}
 		if b := l.batches[r.Token]; b != nil {
@@ -276,39 +287,71 @@ func (l *loop[T]) unrecorded(rows int, err error) {
 	}
 }
 
-// endClaims takes the records of claims away that have nothing left. If that
-// fails it is tried with the next ones; at last the reaper does it.
-func (l *loop[T]) endClaims(tokens []int64) {
-	if len(tokens) == 0 || l.ender == nil {
-		return
+// endClaims takes the records of claims away that have nothing left. What fails is
+// tried with the next ones; at last the reaper does it.
+func (l *loop[T]) endClaims() {
+	for {
+		l.mu.Lock()
+		for len(l.ended) == 0 && !l.noEnds {
+			l.endable.Wait()
+		}
+		tokens, last := append(l.ended, l.unended...), l.noEnds
+		l.ended, l.unended = nil, nil
+		l.mu.Unlock()
+		if len(tokens) > 0 {
+			l.end(tokens)
+		}
+		if last {
+			return
+		}
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, bookkeeping)
+}
+
+func (l *loop[T]) end(tokens []int64) {
+	ctx, cancel := context.WithTimeout(l.ctx, endWithin)
 	defer cancel()
 	if err := l.ender.End(ctx, tokens); err != nil {
 		l.cfg.Logger.Debug("sendonce: claims could not be ended", "err", err)
 		l.mu.Lock()
-		l.unended = append(l.unended, tokens...)
+		l.unended = tokens[:min(len(tokens), unendedMost)]
 		l.mu.Unlock()
 	}
 }
 
-// closeMarks says that no more results will come.
-func (l *loop[T]) closeMarks() {
+// closeMarks says that no more results will come, and returns the keys of the
+// sends that would not end.
+func (l *loop[T]) closeMarks() (stuck []Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noMore = true
 	l.giveUp = time.Now().Add(lastWords)
 	l.marked.Broadcast()
+	for s := range l.slots {
+		for _, a := range s.rows {
+			stuck = append(stuck, a.key)
+		}
+	}
+	return stuck
+}
+
+func (l *loop[T]) closeEnds() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noEnds = true
+	l.endable.Broadcast()
 }
 
 // tellDead logs a row that is put aside: the first ones, and then one now and
 // then. l.mu is held.
-func (l *loop[T]) tellDead(r Result) {
+func (l *loop[T]) tellDead(r Result, news *events) {
 	l.dead++
 	if l.dead > deadTold && !l.told.may("dead") {
 		return
 	}
-	l.cfg.Logger.Warn("sendonce: a row is dead", "key", r.Key, "reason", r.Reason, "dead", l.dead)
+	dead := l.dead
+	*news = append(*news, func() {
+		l.cfg.Logger.Warn("sendonce: a row is dead", "key", r.Key, "reason", r.Reason, "dead", dead)
+	})
 }
 
 // deadTold is how many dead rows are logged one by one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -49,6 +50,29 @@ func answerFor(err error, i int) error {
 	return each[i]
 }
 
+// judgeSafely is judge for answers whose methods panic: a typed nil pointer, say.
+func (c *Config) judgeSafely(ref Ref, attempt int, err error, i int, ctxErr error) (r Result, answer error) {
+	defer func() {
+		if v := recover(); v != nil {
+			answer = Ambiguous(fmt.Errorf("an error of type %T, whose methods panic", err))
+			r = c.judge(ref, attempt, answer, nil)
+		}
+	}()
+	answer = answerFor(err, i)
+	return c.judge(ref, attempt, answer, ctxErr), answer
+}
+
+// delay asks Backoff, which is the user's.
+func (c *Config) delay(attempt int) (d time.Duration) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.Logger.Error("sendonce: Config.Backoff panicked; the default is taken", "panic", fmt.Sprint(v))
+			d = backoff(attempt)
+		}
+	}()
+	return max(c.Backoff(attempt), 0)
+}
+
 // judge turns an answer into a Result (docs/semantics.md, section 8).
 func (c *Config) judge(ref Ref, attempt int, err error, ctxErr error) Result {
 	r := Result{Key: ref.Key, Token: ref.Token, Outcome: Done}
@@ -76,7 +100,7 @@ func (c *Config) judge(ref Ref, attempt int, err error, ctxErr error) Result {
 		r.Outcome = Dead
 		r.Reason = cutText(fmt.Sprintf("attempt %d of %d: %s", attempt, c.MaxAttempts, r.Reason), reasonBytes)
 	default:
-		r.Outcome, r.After = Retry, max(c.Backoff(attempt), 0)
+		r.Outcome, r.After = Retry, c.delay(attempt)
 	}
 	return r
 }

@@ -11,13 +11,17 @@ import (
 func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	left := true // by Goexit
 	var s *slot
-	defer func() {
-		if !left {
-			wg.Done()
+	defer func() { // whatever a hook does in the function below
+		if left {
+			go l.sender(wg)
 			return
 		}
-		l.answer(s, l.judge(s, Ambiguous(errGoexit), nil))
-		go l.sender(wg)
+		wg.Done()
+	}()
+	defer func() {
+		if left {
+			l.finish(s, Ambiguous(errGoexit), nil)
+		}
 	}()
 	for {
 		var j *job[T]
@@ -107,7 +111,7 @@ func (l *loop[T]) inTime(j *job[T], now time.Time) bool {
 func (l *loop[T]) quiet() bool { return len(l.slots) == l.stuck }
 
 func (l *loop[T]) begin(j *job[T], now time.Time) *slot {
-	j.began = now
+	j.began, j.working = now, l.cfg.Delivery == AtLeastOnce
 	for _, a := range j.rows {
 		l.sending[a.key] = struct{}{}
 	}
@@ -128,7 +132,7 @@ func (l *loop[T]) send(s *slot, j *job[T]) {
 	ctx, release := context.WithTimeout(s.b.ctx, l.cfg.SendTimeout)
 	defer release()
 	err := call(ctx, l.Dispatcher.sender, j.items)
-	l.answer(s, l.judge(s, err, ctx.Err()))
+	l.finish(s, err, ctx.Err())
 }
 
 // intend records that the rows are about to be sent. After an error they may not
@@ -146,9 +150,13 @@ func (l *loop[T]) intend(s *slot, j *job[T]) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := context.Cause(l.work); err != nil {
+		return err
+	}
 	if len(lost) > 0 || !s.b.mayBegin() || !l.inTime(j, time.Now()) {
 		return ErrLost
 	}
+	s.began, s.working = time.Now(), true
 	return nil
 }
 
@@ -162,25 +170,30 @@ func notBegun(s *slot, err error) []Result {
 	return rs
 }
 
-// judge turns the answer of a Send into results, and tells the hooks.
-func (l *loop[T]) judge(s *slot, err, ctxErr error) []Result {
+// finish turns the answer of a Send into results, and then tells the hooks: these
+// may end the goroutine.
+func (l *loop[T]) finish(s *slot, err, ctxErr error) {
 	took := time.Since(s.began)
-	rs := make([]Result, len(s.rows))
+	rs, answers := make([]Result, len(s.rows)), make([]error, len(s.rows))
 	for i, a := range s.rows {
-		answer := answerFor(err, i)
-		rs[i] = l.cfg.judge(Ref{Key: a.key, Token: s.b.token}, a.n, answer, ctxErr)
-		l.hooks.Sent(a.key, rs[i].Outcome, a.n, took, answer)
+		rs[i], answers[i] = l.cfg.judgeSafely(Ref{Key: a.key, Token: s.b.token}, a.n, err, i, ctxErr)
 	}
-	return rs
+	if !l.answer(s, rs) {
+		return
+	}
+	for i, a := range s.rows {
+		l.hooks.Sent(a.key, rs[i].Outcome, a.n, took, answers[i])
+	}
 }
 
-// answer takes the results of a job to be recorded, and frees its slot.
-func (l *loop[T]) answer(s *slot, rs []Result) {
+// answer takes the results of a job to be recorded, and frees its slot. It returns
+// false if that was done before: a hook has ended the goroutine since.
+func (l *loop[T]) answer(s *slot, rs []Result) bool {
 	took := time.Since(s.began)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.answered { // a hook ended the goroutine after that
-		return
+	if s.answered {
+		return false
 	}
 	s.answered = true
 	l.pace += (took - l.pace) / 16
@@ -192,15 +205,16 @@ func (l *loop[T]) answer(s *slot, rs []Result) {
 		l.stuck--
 		l.hungry.Broadcast()
 	}
-	if s.b.alone {
+	if s.b.alone && !s.b.given {
 		l.alone = false
 	}
 	if l.noMore { // Run has returned, or is about to, and has named these rows
-		return
+		return true
 	}
 	l.marks = append(l.marks, rs...)
 	l.marked.Broadcast()
 	if l.alones > 0 {
 		l.startable.Broadcast()
 	}
+	return true
 }
