@@ -55,7 +55,8 @@ type Batch[T any] struct {
 
 	// More says that the claim was short only because it had searched for long
 	// enough: claim again at once. An empty Batch without More means that
-	// nothing was due when it was looked for, not that the table is empty.
+	// nothing was due when it was looked for, a moment ago at the most, and not
+	// that the table is empty.
 	More bool
 }
 

@@ -20,6 +20,7 @@ const (
 
 	endWithin   = 5 * time.Second // one End
 	unendedMost = 1000            // claims that are tried to be ended again
+	lastEnds    = 5               // how often, when Run ends
 )
 
 var errNoPatience = errors.New("sendonce: Run has waited for long enough")
@@ -298,8 +299,8 @@ func (l *loop[T]) endClaims() {
 		tokens, last := append(l.ended, l.unended...), l.noEnds
 		l.ended, l.unended = nil, nil
 		l.mu.Unlock()
-		if len(tokens) > 0 {
-			l.end(tokens)
+		for try := 0; len(tokens) > 0 && !l.end(tokens) && last && try < lastEnds; try++ {
+			time.Sleep(jitter(markFirst))
 		}
 		if last {
 			return
@@ -307,15 +308,18 @@ func (l *loop[T]) endClaims() {
 	}
 }
 
-func (l *loop[T]) end(tokens []int64) {
+func (l *loop[T]) end(tokens []int64) bool {
 	ctx, cancel := context.WithTimeout(l.ctx, endWithin)
 	defer cancel()
-	if err := l.ender.End(ctx, tokens); err != nil {
-		l.cfg.Logger.Debug("sendonce: claims could not be ended", "err", err)
-		l.mu.Lock()
-		l.unended = tokens[:min(len(tokens), unendedMost)]
-		l.mu.Unlock()
+	err := l.ender.End(ctx, tokens)
+	if err == nil {
+		return true
 	}
+	l.cfg.Logger.Debug("sendonce: claims could not be ended", "err", err)
+	l.mu.Lock()
+	l.unended = tokens[:min(len(tokens), unendedMost)]
+	l.mu.Unlock()
+	return IsFatal(err) || ctx.Err() != nil // at the end of Run, that is not tried again
 }
 
 // closeMarks says that no more results will come, and returns the keys of the
