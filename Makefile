@@ -18,7 +18,8 @@ lint: ## gofumpt, vet, staticcheck, sizes, comments
 soak: ## long seeded programmes of faults
 	@scripts/test soak
 
-full: lint test test-docker soak ## everything that a merge needs
+full: ## all of these, and the long programmes whole; the result is in full.txt
+	@scripts/full
 
 docker-image: ## a local image with the three servers, from the distribution's packages (root)
 	@scripts/docker-image.sh

@@ -118,7 +118,7 @@ func TestFault09_ClaimsStayFastSoak(t *testing.T) {
 		for _, s := range []combo.Strategy{combo.Atomic, combo.SkipLocked, combo.Partitioned} {
 			wg.Go(func() {
 				t.Run(d.Name+"/"+string(s), func(t *testing.T) {
-					stayFast(t, combo.Combo{Strategy: s, Database: d, Key: "bigint"}.Start(t), 3*time.Minute)
+					stayFast(t, combo.Combo{Strategy: s, Database: d, Key: "bigint"}.Start(t), time.Duration(sized(1, 3))*time.Minute)
 				})
 			})
 		}

@@ -26,7 +26,7 @@ func TestExactlyOnceByProcesses(t *testing.T) {
 
 func TestExactlyOnceByProcessesSoak(t *testing.T) {
 	soak(t)
-	byProcesses(t, 20_000, 8)
+	byProcesses(t, sized(4_000, 20_000), 8)
 }
 
 // byProcesses gives partitions out where there are any.

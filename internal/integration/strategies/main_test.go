@@ -44,6 +44,15 @@ func soak(t *testing.T) {
 	}
 }
 
+// sized is the size of a long programme: a sample in make soak, the whole in make
+// full.
+func sized(sample, whole int) int {
+	if os.Getenv("SENDONCE_FULL") != "" {
+		return whole
+	}
+	return sample
+}
+
 // order is what a worker process is told to do.
 type order struct {
 	Spec    combo.Spec
