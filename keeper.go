@@ -21,16 +21,7 @@ func (l *loop[T]) keeper(keep context.Context) {
 }
 
 // sleep returns false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func sleep(ctx context.Context, d time.Duration) bool { return !endsWithin(d, ctx.Done()) }
 
 func (l *loop[T]) renew(ctx context.Context) bool {
 	l.mu.Lock()
@@ -69,8 +60,9 @@ func (l *loop[T]) renew(ctx context.Context) bool {
 		switch {
 		case b == nil: // settled meanwhile
 		case lost[t]:
-			told := b.lost || b.gone
-			if b.gone = true; told {
+			told := b.lost || b.gone // by the watchman, or by a renewal beside this one
+			b.gone = true
+			if told {
 				l.sweep()
 			} else {
 				l.lose(b, &news)

@@ -188,6 +188,7 @@ func (l *loop[T]) waitForSends(senders *sync.WaitGroup) {
 	endsWithin(max(l.cfg.margin(), time.Second), over)
 }
 
+// endsWithin waits until over is closed, or for d.
 func endsWithin(d time.Duration, over <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -46,7 +46,7 @@ func (l *loop[T]) collect() (rs []Result) {
 	}
 	if len(l.marks) < marksAtOnce && !l.noMore {
 		l.mu.Unlock()
-		l.linger()
+		endsWithin(l.cfg.MarkLinger, l.stop)
 		l.mu.Lock()
 	}
 	seen := make(map[Key]struct{}, min(len(l.marks), marksAtOnce))
@@ -66,15 +66,6 @@ func (l *loop[T]) collect() (rs []Result) {
 	l.marks, l.marking, l.markingSince = rest, len(rs), time.Now()
 	l.startable.Broadcast()
 	return rs
-}
-
-func (l *loop[T]) linger() {
-	t := time.NewTimer(l.cfg.MarkLinger)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-l.stop:
-	}
 }
 
 // record settles results until they are answered. If that fails again and again
@@ -299,8 +290,10 @@ func (l *loop[T]) endClaims() {
 		tokens, last := append(l.ended, l.unended...), l.noEnds
 		l.ended, l.unended = nil, nil
 		l.mu.Unlock()
-		for try := 0; len(tokens) > 0 && !l.end(tokens) && last && try < lastEnds; try++ {
+		over := len(tokens) == 0 || l.end(tokens)
+		for try := 0; last && !over && try < lastEnds; try++ {
 			time.Sleep(jitter(markFirst))
+			over = l.end(tokens)
 		}
 		if last {
 			return
@@ -308,6 +301,7 @@ func (l *loop[T]) endClaims() {
 	}
 }
 
+// end returns false if another try may help.
 func (l *loop[T]) end(tokens []int64) bool {
 	ctx, cancel := context.WithTimeout(l.ctx, endWithin)
 	defer cancel()
@@ -319,7 +313,7 @@ func (l *loop[T]) end(tokens []int64) bool {
 	l.mu.Lock()
 	l.unended = tokens[:min(len(tokens), unendedMost)]
 	l.mu.Unlock()
-	return IsFatal(err) || ctx.Err() != nil // at the end of Run, that is not tried again
+	return IsFatal(err) || ctx.Err() != nil
 }
 
 // closeMarks says that no more results will come, and returns the keys of the

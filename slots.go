@@ -10,7 +10,7 @@ import (
 // it with runtime.Goexit, another takes its place.
 func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	left := true // by Goexit
-	var s *slot
+	var j *job[T]
 	defer func() { // whatever a hook does in the function below
 		if left {
 			go l.sender(wg)
@@ -20,34 +20,33 @@ func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	}()
 	defer func() {
 		if left {
-			l.finish(s, Ambiguous(errGoexit), nil)
+			l.finish(&j.slot, Ambiguous(errGoexit), nil)
 		}
 	}()
 	for {
-		var j *job[T]
-		if j, s = l.next(); j == nil {
+		if j = l.next(); j == nil {
 			left = false
 			return
 		}
-		l.send(s, j)
+		l.send(j)
 	}
 }
 
-// next waits for a job that may be begun.
-func (l *loop[T]) next() (*job[T], *slot) {
+// next waits for a job that may be begun, and takes it; nil when Run stops.
+func (l *loop[T]) next() *job[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.stopping {
-		if j, s := l.pick(time.Now()); j != nil {
-			return j, s
+		if j := l.pick(time.Now()); j != nil {
+			return j
 		}
 		l.startable.Wait()
 	}
-	return nil, nil
+	return nil
 }
 
 // pick takes the first job that may be begun now.
-func (l *loop[T]) pick(now time.Time) (*job[T], *slot) {
+func (l *loop[T]) pick(now time.Time) *job[T] {
 	for i := 0; i < len(l.ready) && !l.alone && !l.behind(now); {
 		j := l.ready[i]
 		switch {
@@ -58,13 +57,14 @@ func (l *loop[T]) pick(now time.Time) (*job[T], *slot) {
 		case !l.inTime(j, now): // the keeper or the watchman decides on it
 			i++
 		case j.b.alone && !l.quiet():
-			return nil, nil // what is behind it waits too, else it would never be quiet
+			return nil // what is behind it waits too, else it would never be quiet
 		default:
 			l.take(i)
-			return j, l.begin(j, now)
+			l.begin(j, now)
+			return j
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // sweep gives back what waits under a claim that begins no more rows. l.mu is
@@ -110,37 +110,36 @@ func (l *loop[T]) inTime(j *job[T], now time.Time) bool {
 // quiet: nothing is being sent, except what is stuck: that is not waited for.
 func (l *loop[T]) quiet() bool { return len(l.slots) == l.stuck }
 
-func (l *loop[T]) begin(j *job[T], now time.Time) *slot {
+func (l *loop[T]) begin(j *job[T], now time.Time) {
 	j.began, j.working = now, l.cfg.Delivery == AtLeastOnce
 	for _, a := range j.rows {
 		l.sending[a.key] = struct{}{}
 	}
 	l.slots[&j.slot] = struct{}{}
 	l.alone = l.alone || j.b.alone
-	return &j.slot
 }
 
 // send sends one job. Its context ends at SendTimeout, which is before the lease
 // could end, or when the claim is lost.
-func (l *loop[T]) send(s *slot, j *job[T]) {
+func (l *loop[T]) send(j *job[T]) {
 	if l.cfg.Delivery == AtMostOnce {
-		if err := l.intend(s, j); err != nil {
-			l.answer(s, notBegun(s, err))
+		if err := l.intend(j); err != nil {
+			l.answer(&j.slot, notBegun(&j.slot, err))
 			return
 		}
 	}
-	ctx, release := context.WithTimeout(s.b.ctx, l.cfg.SendTimeout)
+	ctx, release := context.WithTimeout(j.b.ctx, l.cfg.SendTimeout)
 	defer release()
 	err := call(ctx, l.Dispatcher.sender, j.items)
-	l.finish(s, err, ctx.Err())
+	l.finish(&j.slot, err, ctx.Err())
 }
 
 // intend records that the rows are about to be sent. After an error they may not
 // be.
-func (l *loop[T]) intend(s *slot, j *job[T]) error {
-	refs := make([]Ref, len(s.rows))
-	for i, a := range s.rows {
-		refs[i] = Ref{Key: a.key, Token: s.b.token}
+func (l *loop[T]) intend(j *job[T]) error {
+	refs := make([]Ref, len(j.rows))
+	for i, a := range j.rows {
+		refs[i] = Ref{Key: a.key, Token: j.b.token}
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.renewWithin())
 	defer cancel()
@@ -153,10 +152,10 @@ func (l *loop[T]) intend(s *slot, j *job[T]) error {
 	if err := context.Cause(l.work); err != nil {
 		return err
 	}
-	if len(lost) > 0 || !s.b.mayBegin() || !l.inTime(j, time.Now()) {
+	if len(lost) > 0 || !j.b.mayBegin() || !l.inTime(j, time.Now()) {
 		return ErrLost
 	}
-	s.began, s.working = time.Now(), true
+	j.began, j.working = time.Now(), true
 	return nil
 }
 
