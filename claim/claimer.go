@@ -38,7 +38,6 @@ type claimer[T any] struct {
 	takes   takeSQL
 	due     *dueSQL
 	locking string // what the sub-select ends with: the strategies differ in it
-	only    string // a further condition of the strategy's, " AND ..." or ""
 	share   int    // one row in so many meets it
 	// takesTurns: claims don't collide, so there is no need to scatter.
 	takesTurns bool
@@ -48,7 +47,7 @@ type claimer[T any] struct {
 	// flying, if not nil, are the rows in this process's hands, and the table
 	// does not say so: rows are read, and not marked (see Unmarked).
 	flying *flying
-	turn   chan struct{}
+	turn   gate
 
 	dueAt      time.Time // when to look next for rows that come back
 	wasDue     bool      // the last claim took such rows
@@ -61,7 +60,7 @@ type claimer[T any] struct {
 }
 
 func newClaimer[T any](s *store, sh *shape[T], locking string) *claimer[T] {
-	c := &claimer[T]{store: s, shape: sh, locking: locking, share: 1, turn: make(chan struct{}, 1)}
+	c := &claimer[T]{store: s, shape: sh, locking: locking, share: 1, turn: newGate()}
 	c.takes = takeSQL{n: s.names, list: sh.list}
 	c.due = newDueSQL(s.names)
 	return c
@@ -70,19 +69,12 @@ func newClaimer[T any](s *store, sh *shape[T], locking string) *claimer[T] {
 // Claim implements sendonce.Claimer. Claims of one process take turns: they
 // share a cursor.
 func (c *claimer[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[T], error) {
-	select {
-	case <-ctx.Done():
-		return sendonce.Batch[T]{}, context.Cause(ctx)
-	default:
+	if err := c.turn.enter(ctx); err != nil {
+		return sendonce.Batch[T]{}, err
 	}
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return sendonce.Batch[T]{}, context.Cause(ctx)
-	}
-	if req.Limit < 1 || req.Lease <= 0 {
-		return sendonce.Batch[T]{}, fmt.Errorf("sendonce: a claim of %d rows for %v: both must be positive", req.Limit, req.Lease)
+	defer c.turn.leave()
+	if err := checkRequest(req); err != nil {
+		return sendonce.Batch[T]{}, err
 	}
 	c.sight.lease.Store(int64(req.Lease))
 	c.sight.atMostOnce.Store(req.Delivery == sendonce.AtMostOnce)
@@ -98,6 +90,13 @@ func (c *claimer[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (send
 		return sendonce.Batch[T]{}, err
 	}
 	return c.claim(ctx, req)
+}
+
+func checkRequest(req sendonce.ClaimRequest) error {
+	if req.Limit < 1 || req.Lease <= 0 {
+		return fmt.Errorf("sendonce: a claim of %d rows for %v: both must be positive", req.Limit, req.Lease)
+	}
+	return nil
 }
 
 // claim lets rows that come back and fresh rows take turns, so that neither
@@ -202,7 +201,7 @@ func (c *claimer[T]) othersTakeThem(ctx context.Context) (bool, error) {
 	w := &c.walker
 	args := c.bind(dialect.Args{"from": w.cur, "to": w.end})
 	left := false
-	err := c.query(ctx, c.db, "look for rows", c.due.fresh(w.cur != nil, c.only), args, func(rows *sql.Rows) error {
+	err := c.query(ctx, c.db, "look for rows", c.due.fresh(w.cur != nil, c.only()), args, func(rows *sql.Rows) error {
 		left = true
 		return nil
 	})
@@ -213,7 +212,7 @@ func (c *claimer[T]) othersTakeThem(ctx context.Context) (bool, error) {
 func (c *claimer[T]) claimOrdered(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[T], error) {
 	limit := roundLimit(req.Limit)
 	for range collisions {
-		cands, err := c.candidates(ctx, c.due.ordered(c.flying.beyond(limit), c.only), dialect.Args{})
+		cands, err := c.candidates(ctx, c.due.ordered(c.flying.beyond(limit), c.only()), dialect.Args{})
 		if err != nil || len(cands) == 0 {
 			return sendonce.Batch[T]{}, err
 		}
@@ -279,11 +278,7 @@ func (c *claimer[T]) checkDelivery(ctx context.Context, req sendonce.ClaimReques
 	if req.Delivery == c.delivery && now.Before(c.deliveryAt) {
 		return nil
 	}
-	owner := ""
-	args := dialect.Args{"source": c.source, "mode": int64(req.Delivery)}
-	err := c.query(ctx, c.db, "read the claims", c.due.otherMode, args, func(rows *sql.Rows) error {
-		return rows.Scan(&owner)
-	})
+	owner, err := c.otherOwner(ctx, c.due, int64(req.Delivery))
 	if err != nil {
 		return err
 	}
@@ -292,6 +287,14 @@ func (c *claimer[T]) checkDelivery(ctx context.Context, req sendonce.ClaimReques
 	}
 	c.delivery, c.deliveryAt = req.Delivery, now.Add(deliveryEvery)
 	return nil
+}
+
+// otherOwner names somebody who holds rows of the table in another mode than this
+// one, if there is anybody.
+func (s *store) otherOwner(ctx context.Context, due *dueSQL, mode int64) (owner string, err error) {
+	args := dialect.Args{"source": s.source, "mode": mode}
+	err = s.query(ctx, s.db, "read the claims", due.otherMode, args, func(rows *sql.Rows) error { return rows.Scan(&owner) })
+	return owner, err
 }
 
 // doubt is a claim whose reply was lost: it may stand in the database.

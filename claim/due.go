@@ -134,7 +134,7 @@ func (c *claimer[T]) claimDue(ctx context.Context, req sendonce.ClaimRequest, no
 	}
 	limit := roundLimit(req.Limit)
 	// More than asked for, so that several workers don't all want the same.
-	cands, err := c.candidates(ctx, c.due.returning(c.flying.beyond(4*limit), c.lowMark, c.only), dialect.Args{"low": c.lowMark})
+	cands, err := c.candidates(ctx, c.due.returning(c.flying.beyond(4*limit), c.lowMark, c.only()), dialect.Args{"low": c.lowMark})
 	if err != nil {
 		return sendonce.Batch[T]{}, err
 	}

@@ -58,13 +58,11 @@ func roundUp(n int) int {
 	}
 }
 
-func (f *flying) take(token int64, rows map[sendonce.Key]int64) {
+func (f *flying) take(key sendonce.Key, fl flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for key, attempts := range rows {
-		f.rows[key] = flight{token: token, attempts: attempts}
-	}
-	f.up += len(rows)
+	f.rows[key] = fl
+	f.up++
 }
 
 // of returns the flight of a row under that token, or one of a row that stands

@@ -114,16 +114,16 @@ func statements(t *testing.T, d Dialect, tab Table, locking string, partitions [
 	if partitions != nil {
 		only, err := (&Partitioned[mail]{claimer: c}).partitionCondition(partition.Assignment{Count: 4, Mine: partitions})
 		require.NoError(t, err)
-		c.only = only
+		c.ours.Store(&only)
 	}
 	var b strings.Builder
 	const limit = 100
-	write(&b, "look whether a window has fresh rows, from its start", c.due.fresh(false, c.only))
-	write(&b, "look whether a window has fresh rows", c.due.fresh(true, c.only))
-	write(&b, "look for rows that come back", c.due.returning(limit, lowest, c.only))
-	write(&b, "look for rows that come back, above the low mark", c.due.returning(limit, 1, c.only))
+	write(&b, "look whether a window has fresh rows, from its start", c.due.fresh(false, c.only()))
+	write(&b, "look whether a window has fresh rows", c.due.fresh(true, c.only()))
+	write(&b, "look for rows that come back", c.due.returning(limit, lowest, c.only()))
+	write(&b, "look for rows that come back, above the low mark", c.due.returning(limit, 1, c.only()))
 	if c.order != "" {
-		write(&b, "look for rows by the user's order", c.due.ordered(limit, c.only))
+		write(&b, "look for rows by the user's order", c.due.ordered(limit, c.only()))
 	}
 	picks := []struct {
 		what string
@@ -137,7 +137,7 @@ func statements(t *testing.T, d Dialect, tab Table, locking string, partitions [
 		{"a suspect on its last attempt", pick{kind: lastTryRows}},
 	}
 	for _, p := range picks {
-		p.locked, p.only = c.locking, c.only
+		p.locked, p.only = c.locking, c.only()
 		st := c.takes.get(p.pick)
 		write(&b, "pick "+p.what, st.pick)
 		write(&b, "claim "+p.what, st.mark)

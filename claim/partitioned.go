@@ -53,20 +53,17 @@ func NewPartitioned[T any](ctx context.Context, db *sqlx.DB, d Dialect, t Table,
 	c.takesTurns = true
 	s := &Partitioned[T]{claimer: c, partitioner: p}
 	c.prepare = s.prepare
-	if _, err := s.partitionCondition(partition.Assignment{Count: 2, Mine: []int{0}}); err != nil {
-		return nil, fmt.Errorf("sendonce: table %s cannot be divided by column %q: %w", c.source, c.col.Key, err)
+	if err := c.divisible(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
 // prepare asks which partitions are ours now. It returns false if none is.
 func (s *Partitioned[T]) prepare(ctx context.Context) (bool, error) {
-	a, err := s.partitioner.Assignment(ctx)
-	if err == nil {
-		err = a.Validate()
-	}
+	a, err := assignment(ctx, s.partitioner)
 	if err != nil {
-		return false, fmt.Errorf("sendonce: no partition to claim from: %w", err)
+		return false, err
 	}
 	if a.Count == s.last.Count && slices.Equal(a.Mine, s.last.Mine) {
 		return len(a.Mine) > 0, nil
@@ -77,13 +74,33 @@ func (s *Partitioned[T]) prepare(ctx context.Context) (bool, error) {
 	}
 	c := s.claimer
 	c.ours.Store(&only)
-	c.only, c.share = only, max(1, a.Count/max(1, len(a.Mine)))
+	c.share = max(1, a.Count/max(1, len(a.Mine)))
 	// What the cursor and the low mark have passed was looked at for other
 	// partitions.
 	c.walker.newLap()
 	c.lowReset = time.Time{}
 	s.last = partition.Assignment{Count: a.Count, Mine: slices.Clone(a.Mine)}
 	return len(a.Mine) > 0, nil
+}
+
+// assignment asks which partitions are ours now, and doubts the answer.
+func assignment(ctx context.Context, p partition.Partitioner) (partition.Assignment, error) {
+	a, err := p.Assignment(ctx)
+	if err == nil {
+		err = a.Validate()
+	}
+	if err != nil {
+		return a, fmt.Errorf("sendonce: no partition to claim from: %w", err)
+	}
+	return a, nil
+}
+
+// divisible says whether the database can divide the table by its key.
+func (n *names) divisible() error {
+	if _, err := n.partitionCondition(partition.Assignment{Count: 2, Mine: []int{0}}); err != nil {
+		return fmt.Errorf("sendonce: table %s cannot be divided by column %q: %w", n.source, n.col.Key, err)
+	}
+	return nil
 }
 
 // partitionCondition is true for rows of the partitions.

@@ -62,10 +62,7 @@ type patrolRounds struct {
 
 // behind renders what looks for fresh rows of the strategy's own.
 func (s *store) behind() [2]*dialect.Stmt {
-	p, only := &s.rounds, ""
-	if o := s.ours.Load(); o != nil {
-		only = *o
-	}
+	p, only := &s.rounds, s.only()
 	if p.strays[0] == nil || p.only != only {
 		for i, text := range s.patrol.behind {
 			p.strays[i] = s.d.Compile(text + only + " ORDER BY " + s.key + " LIMIT " + strconv.Itoa(patrolFinds))

@@ -45,7 +45,7 @@ func newSettleSQL(n *names) settleSQL {
 		lateDone:     finish(n.keysIn(), n.byToken(), n.in(pending, dead, unknown)),
 		release:      c(n.update(free, n.keysIn(), n.byToken(), n.is(claimed))),
 		releasePairs: c(n.update(free, n.pairsIn(), n.is(claimed))),
-		look:         c("SELECT " + n.key + ", " + n.status + ", " + n.token + " FROM " + n.quoted + " WHERE " + n.keysIn()),
+		look:         n.look(n.token),
 	}
 	s.opinions = n.opinions(false)
 	return s
@@ -70,6 +70,11 @@ func (n *names) finish(also string, where ...string) string {
 		return "DELETE FROM " + n.quoted + " WHERE " + strings.Join(where, " AND ")
 	}
 	return n.update(n.is(done)+", "+n.next+" = NULL"+n.setDoneAt()+also, where...)
+}
+
+// look reads how rows stand: with a proof of whose they are.
+func (n *names) look(proof string) *dialect.Stmt {
+	return n.d.Compile("SELECT " + n.key + ", " + n.status + ", " + proof + " FROM " + n.quoted + " WHERE " + n.keysIn())
 }
 
 func (n *names) setDoneAt() string {
@@ -295,13 +300,13 @@ func cut(text string, chars int) string {
 type standing struct {
 	status string
 	state  state
-	token  int64
+	proof  int64 // its token; of rows that are never marked, the attempts
 }
 
 // explain finds out why results of a group were not all written, and writes the
 // facts that are accepted late (docs/semantics.md, section 3).
 func (s *store) explain(ctx context.Context, q dialect.Querier, g settleGroup) ([]sendonce.Exception, error) {
-	rows, err := s.standings(ctx, q, g.rs)
+	rows, err := s.standings(ctx, q, s.settle.look, g.rs)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +334,7 @@ func (s *store) explain(ctx context.Context, q dialect.Querier, g settleGroup) (
 // causeOf says why a result that the first statement did not write stands as it
 // does; 0 if it was written, now or by an earlier try whose reply was lost.
 func causeOf(r sendonce.Result, row standing, found, deleteDone bool) sendonce.Cause {
-	mine := row.token == r.Token
+	mine := row.proof == r.Token
 	switch {
 	case !found:
 		if r.Outcome == sendonce.Done && deleteDone {
@@ -339,7 +344,7 @@ func causeOf(r sendonce.Result, row standing, found, deleteDone bool) sendonce.C
 	case row.state == foreign:
 		return sendonce.Foreign
 	case r.Outcome == sendonce.Retry || r.Outcome == sendonce.Released:
-		if row.state == pending && row.token == 0 {
+		if row.state == pending && row.proof == 0 {
 			return 0
 		}
 	case mine && row.state == finalOf[r.Outcome]:
@@ -354,17 +359,17 @@ func causeOf(r sendonce.Result, row standing, found, deleteDone bool) sendonce.C
 	return sendonce.NotHeld
 }
 
-func (s *store) standings(ctx context.Context, q dialect.Querier, rs []sendonce.Result) (map[sendonce.Key]standing, error) {
+func (s *store) standings(ctx context.Context, q dialect.Querier, look *dialect.Stmt, rs []sendonce.Result) (map[sendonce.Key]standing, error) {
 	keys := make(dialect.Keys, len(rs))
 	for i, r := range rs {
 		keys[i] = r.Key
 	}
 	out := make(map[sendonce.Key]standing, len(rs))
 	cell := newKey(s.keyKind)
-	err := s.query(ctx, q, "look up rows", s.settle.look, dialect.Args{"keys": keys}, func(rows *sql.Rows) error {
+	err := s.query(ctx, q, "look up rows", look, dialect.Args{"keys": keys}, func(rows *sql.Rows) error {
 		var status sql.NullString
 		var row standing
-		if err := rows.Scan(cell, &status, &row.token); err != nil {
+		if err := rows.Scan(cell, &status, &row.proof); err != nil {
 			return err
 		}
 		row.status, row.state = status.String, s.state(status.String)

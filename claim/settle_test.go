@@ -61,7 +61,7 @@ func TestCauses(t *testing.T) {
 			words := strings.Fields(line)
 			for i, token := range []int64{7, 8, 0} {
 				cases++
-				got := causeOf(sendonce.Result{Key: int64(1), Token: 7, Outcome: o}, standing{state: states[words[0]], token: token}, true, false)
+				got := causeOf(sendonce.Result{Key: int64(1), Token: 7, Outcome: o}, standing{state: states[words[0]], proof: token}, true, false)
 				text := ""
 				if got != 0 {
 					text = got.String()

@@ -39,20 +39,6 @@ type tenure struct {
 // lasts reports whether the tenure goes on, as far as is known.
 func (t tenure) lasts() bool { return t.slot != nil && t.slot.lease.Token == t.lease.Token }
 
-// gate lets one in at a time, and nobody waits there beyond a context.
-type gate chan struct{}
-
-func (g gate) enter(ctx context.Context) error {
-	select {
-	case g <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (g gate) leave() { <-g }
-
 // slots are those of a process. Whoever reads or changes them is in the gate.
 type slots struct {
 	gate

@@ -28,8 +28,16 @@ type store struct {
 	rounds patrolRounds
 
 	passed atomic.Pointer[sendonce.Key] // every fresh row up to here was seen; nil: not known
-	ours   atomic.Pointer[string]       // " AND ...": which fresh rows are ours to claim; nil: all
+	ours   atomic.Pointer[string]       // " AND ...": which rows are ours to claim; nil: all
 	relap  atomic.Bool                  // the patrol found that the cursor has left much behind
+}
+
+// only is the condition of the strategy's own that rows must meet to be claimed, or "".
+func (s *store) only() string {
+	if only := s.ours.Load(); only != nil {
+		return *only
+	}
+	return ""
 }
 
 func newStore(db *sql.DB, n *names) *store {

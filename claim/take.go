@@ -134,7 +134,7 @@ func (t *takeSQL) render(p pick) taking {
 // take marks the rows of a pick and records the claim, in one transaction. The
 // rows come in no particular order.
 func (c *claimer[T]) take(ctx context.Context, p pick, a dialect.Args) (items []sendonce.Item[T], err error) {
-	p.locked, p.only = c.locking, c.only
+	p.locked, p.only = c.locking, c.only()
 	if c.flying != nil {
 		return c.read(ctx, p, a)
 	}

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/sendonce/sendonce"
-	"github.com/sendonce/sendonce/internal/dialect"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/lock/sqllock"
 	"github.com/sendonce/sendonce/partition"
@@ -83,14 +81,14 @@ func NewUnmarked[T any](ctx context.Context, db *sqlx.DB, d Dialect, t Table, p 
 	if err != nil {
 		return nil, err
 	}
+	if err := c.divisible(); err != nil {
+		return nil, err
+	}
 	u := &Unmarked[T]{
 		store: c.store, shape: c.shape, partitioner: p, due: c.due, settle: newPlainSQL(c.names), flying: newFlying(),
-		claiming: make(gate, 1), claims: map[int64]tenure{}, parts: map[int]*claimer[T]{}, lease: 30 * time.Second,
+		claiming: newGate(), claims: map[int64]tenure{}, parts: map[int]*claimer[T]{}, lease: 30 * time.Second,
 	}
-	u.slots = slots{gate: make(gate, 1), locker: locker, prefix: cut("sendonce partition "+c.source, 150), byID: map[int]*slot{}}
-	if _, err := c.partitionCondition(partition.Assignment{Count: 2, Mine: []int{0}}); err != nil {
-		return nil, fmt.Errorf("sendonce: table %s cannot be divided by column %q: %w", c.source, c.col.Key, err)
-	}
+	u.slots = slots{gate: newGate(), locker: locker, prefix: cut("sendonce partition "+c.source, 150), byID: map[int]*slot{}}
 	return u, nil
 }
 
@@ -98,11 +96,8 @@ func NewUnmarked[T any](ctx context.Context, db *sqlx.DB, d Dialect, t Table, p 
 // turns. Batch.Until is when the partition's lease ends.
 func (u *Unmarked[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[T], error) {
 	var none sendonce.Batch[T]
-	if err := context.Cause(ctx); err != nil {
+	if err := checkRequest(req); err != nil {
 		return none, err
-	}
-	if req.Limit < 1 || req.Lease <= 0 {
-		return none, fmt.Errorf("sendonce: a claim of %d rows for %v: both must be positive", req.Limit, req.Lease)
 	}
 	if req.Delivery == sendonce.AtMostOnce {
 		return none, errors.New("sendonce: AtMostOnce needs rows to be marked: use claim.NewPartitioned")
@@ -165,11 +160,9 @@ func (u *Unmarked[T]) claimFrom(ctx context.Context, t tenure, req sendonce.Clai
 		return b, err
 	}
 	b.Until = t.lease.Until
-	rows := make(map[sendonce.Key]int64, len(b.Items))
 	for _, m := range b.Items {
-		rows[m.Key] = int64(m.Attempt) - 1
+		u.flying.take(m.Key, flight{token: b.Token, attempts: int64(m.Attempt) - 1})
 	}
-	u.flying.take(b.Token, rows)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.claims[b.Token] = t
@@ -179,12 +172,9 @@ func (u *Unmarked[T]) claimFrom(ctx context.Context, t tenure, req sendonce.Clai
 // assign makes the slots those of the assignment. One that is ours no more is
 // given up when nothing of it is left in the air.
 func (u *Unmarked[T]) assign(ctx context.Context) ([]int, error) {
-	a, err := u.partitioner.Assignment(ctx)
-	if err == nil {
-		err = a.Validate()
-	}
+	a, err := assignment(ctx, u.partitioner)
 	if err != nil {
-		return nil, fmt.Errorf("sendonce: no partition to claim from: %w", err)
+		return nil, err
 	}
 	if u.slots.count != 0 && u.slots.count != a.Count {
 		return nil, fmt.Errorf("sendonce: there were %d partitions of table %s and are %d now: stop all processes before you change that", u.slots.count, u.store.source, a.Count)
@@ -225,25 +215,28 @@ func (u *Unmarked[T]) busy(sl *slot) bool {
 	return false
 }
 
-// part is a cursor over one partition.
+// part is a cursor over one partition. It claims, and needs nothing of a store but
+// what that takes.
 func (u *Unmarked[T]) part(a partition.Assignment) (*claimer[T], error) {
-	c := newClaimer(newStore(u.store.db, u.store.names), u.shape, "")
-	only, err := c.partitionCondition(a)
+	only, err := u.store.partitionCondition(a)
 	if err != nil {
 		return nil, err
 	}
-	c.only, c.share, c.takesTurns, c.flying = only, a.Count, true, u.flying
+	c := newClaimer(&store{names: u.store.names, db: u.store.db, walker: newWalker(u.store.names)}, u.shape, "")
+	c.ours.Store(&only)
+	c.share, c.takesTurns, c.flying = a.Count, true, u.flying
 	return c, nil
 }
+
+// noMode is none that a claim is marked with.
+const noMode = -1
 
 // refuseMarked looks, once a second, whether somebody marks rows of the table.
 func (u *Unmarked[T]) refuseMarked(ctx context.Context) error {
 	if time.Since(u.looked) < deliveryEvery {
 		return nil
 	}
-	owner := ""
-	args := dialect.Args{"source": u.store.source, "mode": int64(-1)}
-	err := u.store.query(ctx, u.store.db, "read the claims", u.due.otherMode, args, func(rows *sql.Rows) error { return rows.Scan(&owner) })
+	owner, err := u.store.otherOwner(ctx, u.due, noMode)
 	if err != nil {
 		return err
 	}
@@ -264,9 +257,9 @@ func (u *Unmarked[T]) Extend(ctx context.Context, tokens []int64) (sendonce.Exte
 		return ext, err
 	}
 	defer u.slots.leave()
-	began := time.Now()
+	began, lease := time.Now(), u.ttl()
 	for _, token := range tokens {
-		t, lease := u.tenure(token)
+		t := u.tenure(token)
 		if t.lasts() && t.slot.asked.Before(began) {
 			if err := u.slots.renew(ctx, t.slot, lease, true); err != nil {
 				return sendonce.Extension{}, err
@@ -284,10 +277,17 @@ func (u *Unmarked[T]) Extend(ctx context.Context, tokens []int64) (sendonce.Exte
 	return ext, nil
 }
 
-func (u *Unmarked[T]) tenure(token int64) (tenure, time.Duration) {
+func (u *Unmarked[T]) tenure(token int64) tenure {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.claims[token], u.lease
+	return u.claims[token]
+}
+
+// ttl is the lease that claims have asked for.
+func (u *Unmarked[T]) ttl() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.lease
 }
 
 func (u *Unmarked[T]) forget(token int64) {
@@ -332,7 +332,7 @@ func (u *Unmarked[T]) Release(ctx context.Context) error {
 // nothing is claimed, watches those that are waited for, and gives back what
 // vanished workers of a marking strategy have left.
 func (u *Unmarked[T]) Reap(ctx context.Context, req sendonce.ReapRequest) (sendonce.Reaped, error) {
-	_, lease := u.tenure(0)
+	lease := u.ttl()
 	if err := u.slots.enter(ctx); err != nil {
 		return sendonce.Reaped{}, err
 	}

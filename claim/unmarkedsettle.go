@@ -2,9 +2,7 @@ package claim
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"slices"
 	"strconv"
 
 	"github.com/sendonce/sendonce"
@@ -24,7 +22,7 @@ func newPlainSQL(n *names) plainSQL {
 	return plainSQL{
 		done: n.d.Compile(n.finish(", "+n.attempts+" = "+n.attempts+" + 1",
 			n.d.PairsIn(n.key, n.attempts, n.keyKind), n.is(pending))),
-		look:     n.d.Compile("SELECT " + n.key + ", " + n.status + ", " + n.attempts + " FROM " + n.quoted + " WHERE " + n.keysIn()),
+		look:     n.look(n.attempts),
 		opinions: n.opinions(true),
 	}
 }
@@ -40,7 +38,7 @@ func (u *Unmarked[T]) Settle(ctx context.Context, rs []sendonce.Result) ([]sendo
 	units := map[lock.Token]*unit{}
 	var out []sendonce.Exception
 	for _, r := range rs {
-		t, _ := u.tenure(r.Token)
+		t := u.tenure(r.Token)
 		if t.slot == nil {
 			out = append(out, u.refused(r))
 			continue
@@ -152,7 +150,7 @@ func (u *Unmarked[T]) write(ctx context.Context, tx dialect.Tx, g settleGroup, r
 		})
 	}
 	if g.outcome == sendonce.Released { // nothing was written; due at once it will be found
-		flying = settleGroup{outcome: sendonce.Retry, rs: slices.Clone(flying.rs)}
+		flying.outcome = sendonce.Retry
 		for i := range flying.rs {
 			flying.rs[i].Uncharged, flying.rs[i].After = true, 0
 		}
@@ -179,22 +177,7 @@ func (u *Unmarked[T]) write(ctx context.Context, tx dialect.Tx, g settleGroup, r
 
 // explain finds out why results were not written, under the partition's lease.
 func (u *Unmarked[T]) explain(ctx context.Context, tx dialect.Tx, rs []sendonce.Result) ([]sendonce.Exception, error) {
-	keys := make(dialect.Keys, len(rs))
-	for i, r := range rs {
-		keys[i] = r.Key
-	}
-	rows := make(map[sendonce.Key]standing, len(keys))
-	cell := newKey(u.store.keyKind)
-	err := u.store.query(ctx, tx, "look up rows", u.settle.look, dialect.Args{"keys": keys}, func(r *sql.Rows) error {
-		var status sql.NullString
-		var row standing
-		if err := r.Scan(cell, &status, &row.token); err != nil { // the attempts, in place of a token
-			return err
-		}
-		row.status, row.state = status.String, u.store.state(status.String)
-		rows[keyOf(cell)] = row
-		return nil
-	})
+	rows, err := u.store.standings(ctx, tx, u.settle.look, rs)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +205,7 @@ func plainCause(r sendonce.Result, row standing, found bool, seen int64, deleteD
 		return sendonce.Missing
 	case row.state == foreign:
 		return sendonce.Foreign
-	case row.state == finalOf[r.Outcome] && row.token == charged:
+	case row.state == finalOf[r.Outcome] && row.proof == charged:
 		return 0
 	case r.Outcome == sendonce.Done:
 		return sendonce.Overtaken
