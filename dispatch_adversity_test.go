@@ -37,12 +37,7 @@ func TestTwoStuckSendsOfOneClaim(t *testing.T) {
 func TestSlowBeginIsNoStuckSend(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		s := w.store()
-		on(&s.onBegin, func(ctx context.Context, act func(context.Context) error) error {
-			if err := pause(ctx, 4*time.Second); err != nil {
-				return err
-			}
-			return act(ctx)
-		})
+		on(&s.onBegin, delayed(4*time.Second))
 		var c tally
 		r := w.start(w.dispatcher(s, slow(9900*time.Millisecond), sendonce.Config{Delivery: sendonce.AtMostOnce, Hooks: sendonce.Hooks{
 			Stuck: func(sendonce.Key, time.Duration) { c.add("stuck") },
@@ -325,12 +320,7 @@ func (s *badStore) Settle(ctx context.Context, rs []sendonce.Result) ([]sendonce
 func TestNothingIsSentAfterTheStop(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		s := w.store()
-		on(&s.onBegin, func(ctx context.Context, act func(context.Context) error) error {
-			if err := pause(ctx, 4*time.Second); err != nil {
-				return err
-			}
-			return act(ctx)
-		})
+		on(&s.onBegin, delayed(4*time.Second))
 		var calls atomic.Int64
 		r := w.start(w.dispatcher(s, func(ctx context.Context, _ sendonce.Item[string]) error {
 			calls.Add(1)

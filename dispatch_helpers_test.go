@@ -53,6 +53,16 @@ func hangs(ctx context.Context, _ func(context.Context) error) error {
 	return ctx.Err()
 }
 
+// delayed acts after that time, if its context allows.
+func delayed(d time.Duration) step {
+	return func(ctx context.Context, act func(context.Context) error) error {
+		if err := pause(ctx, d); err != nil {
+			return err
+		}
+		return act(ctx)
+	}
+}
+
 // losesReply acts, and says that it did not.
 func losesReply(ctx context.Context, act func(context.Context) error) error {
 	return errors.Join(errors.New("the connection broke"), act(ctx))

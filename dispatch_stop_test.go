@@ -86,12 +86,7 @@ func TestStopNamesTheStubborn(t *testing.T) {
 func TestStopDuringAClaim(t *testing.T) {
 	inFakeTime(t, 3, func(w *world) {
 		s := w.store()
-		on(&s.onClaim, func(ctx context.Context, act func(context.Context) error) error {
-			if err := pause(ctx, 3*time.Second); err != nil {
-				return err
-			}
-			return act(ctx)
-		})
+		on(&s.onClaim, delayed(3*time.Second))
 		r := w.start(w.dispatcher(s, sent, sendonce.Config{}))
 		after(time.Second)
 		assert.NoError(t, r.stop())

@@ -29,14 +29,10 @@ const (
 func tool(t *testing.T, name, from string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
-	switch {
-	case err == nil:
-		return path
-	case os.Getenv("SENDONCE_TEST_REQUIRE") != "" && !testing.Short():
-		t.Fatalf("%s is required (SENDONCE_TEST_REQUIRE is set), and is not there: install the package %s", name, from)
+	if err != nil {
+		servers.MissingTool(t, name, from)
 	}
-	t.Skipf("SKIPPED, not tested: there is no %s; it is in the package %s", name, from)
-	return ""
+	return path
 }
 
 // process is one that Supervisor would start.

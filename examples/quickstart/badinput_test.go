@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/examples/internal/demotest"
 )
 
 // files is all that a folder holds, with its content.
@@ -34,15 +35,10 @@ func files(t *testing.T, dir string) map[string]string {
 
 // refusedWith checks that a run was refused as bad input is: in one line that
 // names the thing and the cure.
-func refusedWith(t *testing.T, r result, parts ...string) {
+func refusedWith(t *testing.T, r demotest.Result, parts ...string) {
 	t.Helper()
-	assert.Equal(t, 2, r.code, r.out)
-	assert.Empty(t, r.out)
-	assert.Equal(t, 1, strings.Count(r.errors, "\n"), "one line: %s", r.errors)
-	assert.True(t, strings.HasPrefix(r.errors, "quickstart: "), r.errors)
-	for _, part := range parts {
-		assert.Contains(t, r.errors, part)
-	}
+	demotest.Refused(t, r, parts...)
+	assert.True(t, strings.HasPrefix(r.Errors, "quickstart: "), r.Errors)
 }
 
 func TestBadFlags(t *testing.T) {
@@ -126,9 +122,9 @@ func TestExistingTable(t *testing.T) {
 	path, db := usersFile(t)
 	logs := filepath.Join(t.TempDir(), "logs")
 	r := quickstart(t, "-dsn", path, "-table", "receivers", "-existing", "-kill=false", "-dir", logs)
-	require.Zero(t, r.code, r.errors)
-	assert.Equal(t, 3, number(t, r.out, "addresses expected"))
-	assert.Equal(t, 3, number(t, r.out, "mails received"))
+	require.Zero(t, r.Code, r.Errors)
+	assert.Equal(t, 3, number(t, r.Out, "addresses expected"))
+	assert.Equal(t, 3, number(t, r.Out, "mails received"))
 	var done int
 	require.NoError(t, db.Get(&done, "SELECT COUNT(*) FROM receivers WHERE status = 3"))
 	assert.Equal(t, 4, done)
@@ -180,14 +176,14 @@ func TestTableThatOnlyLooksOurs(t *testing.T) {
 
 // unprivileged runs the program as somebody whom permissions bind: they don't
 // bind root.
-func unprivileged(t *testing.T, args ...string) result {
+func unprivileged(t *testing.T, args ...string) demotest.Result {
 	t.Helper()
 	cmd := exec.Command(program(), args...)
 	if os.Getuid() == 0 {
 		const nobody = 65534
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
-	return finish(t, cmd)
+	return demotest.Finish(t, cmd)
 }
 
 // openFolder makes a folder that everybody can reach.

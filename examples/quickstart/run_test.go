@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sendonce/sendonce/examples/internal/demotest"
 	"github.com/sendonce/sendonce/internal/integration/servers"
 )
 
@@ -46,33 +45,10 @@ var program = sync.OnceValue(func() string {
 	return path
 })
 
-// result is how a run ended.
-type result struct {
-	code        int
-	out, errors string
-}
-
 // quickstart runs the program to its end.
-func quickstart(t *testing.T, args ...string) result {
+func quickstart(t *testing.T, args ...string) demotest.Result {
 	t.Helper()
-	return finish(t, exec.Command(program(), args...))
-}
-
-func finish(t *testing.T, cmd *exec.Cmd) result {
-	t.Helper()
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	require.NoError(t, cmd.Start())
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
-	err := cmd.Wait()
-	require.True(t, stop(), "it did not end:\n%s%s", out.String(), errs.String())
-	var exit *exec.ExitError
-	if err != nil {
-		require.ErrorAs(t, err, &exit)
-	}
-	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	return demotest.Finish(t, exec.Command(program(), args...))
 }
 
 // logOf reads the mail server's log of a run with -dir.
@@ -111,10 +87,10 @@ func number(t *testing.T, out, label string) int {
 
 // checkRun judges a run by its mail server's log alone, with a count of the
 // test's own, and compares that with what the run printed.
-func checkRun(t *testing.T, r result, dir string, n int, kill bool) (twice int) {
+func checkRun(t *testing.T, r demotest.Result, dir string, n int, kill bool) (twice int) {
 	t.Helper()
-	require.Zero(t, r.code, "%s%s", r.out, r.errors)
-	assert.Empty(t, r.errors)
+	require.Zero(t, r.Code, "%s%s", r.Out, r.Errors)
+	assert.Empty(t, r.Errors)
 	mails, reached := map[string]int{}, map[string]bool{}
 	received := 0
 	for _, e := range logOf(t, dir) {
@@ -135,17 +111,17 @@ func checkRun(t *testing.T, r result, dir string, n int, kill bool) (twice int) 
 			twice++
 		}
 	}
-	assert.Equal(t, n, number(t, r.out, "addresses expected"))
-	assert.Equal(t, received, number(t, r.out, "mails received"))
-	assert.Equal(t, twice, number(t, r.out, "received twice"))
-	assert.Zero(t, number(t, r.out, "never received"))
+	assert.Equal(t, n, number(t, r.Out, "addresses expected"))
+	assert.Equal(t, received, number(t, r.Out, "mails received"))
+	assert.Equal(t, twice, number(t, r.Out, "received twice"))
+	assert.Zero(t, number(t, r.Out, "never received"))
 	if !kill {
 		assert.Zero(t, twice)
-		assert.NotContains(t, r.out, "killed")
+		assert.NotContains(t, r.Out, "killed")
 		return twice
 	}
-	m := regexp.MustCompile(`killed; held (\d+) rows, (\d+) of them begun`).FindStringSubmatch(r.out)
-	require.NotNil(t, m, r.out)
+	m := regexp.MustCompile(`killed; held (\d+) rows, (\d+) of them begun`).FindStringSubmatch(r.Out)
+	require.NotNil(t, m, r.Out)
 	var begun int
 	_, err := fmt.Sscan(m[2], &begun)
 	require.NoError(t, err)
@@ -158,8 +134,8 @@ func TestRunWithoutKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kept")
 	r := quickstart(t, "-n", "300", "-kill=false", "-dir", dir)
 	checkRun(t, r, dir, 300, false)
-	assert.Contains(t, r.out, "Imported receivers.csv: 301 lines, 300 receivers")
-	assert.Contains(t, r.out, "everybody got one mail")
+	assert.Contains(t, r.Out, "Imported receivers.csv: 301 lines, 300 receivers")
+	assert.Contains(t, r.Out, "everybody got one mail")
 	for _, file := range []string{"receivers.db", "worker-1.log", "worker-4.log"} {
 		assert.FileExists(t, filepath.Join(dir, file))
 	}
@@ -172,15 +148,15 @@ func TestRunWithKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kept")
 	r := quickstart(t, "-n", "300", "-dir", dir, "-seed", "3", "-workers", "3")
 	checkRun(t, r, dir, 300, true)
-	assert.Contains(t, r.out, "was killed (SIGKILL)")
-	assert.Regexp(t, `worker-\d has given back \d+ rows of a vanished worker`, r.out)
+	assert.Contains(t, r.Out, "was killed (SIGKILL)")
+	assert.Regexp(t, `worker-\d has given back \d+ rows of a vanished worker`, r.Out)
 }
 
 func TestTemporaryFolderIsRemoved(t *testing.T) {
 	tmp := t.TempDir()
 	cmd := exec.Command(program(), "-n", "20", "-kill=false")
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
-	require.Zero(t, finish(t, cmd).code)
+	require.Zero(t, demotest.Finish(t, cmd).Code)
 	entries, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	assert.Empty(t, entries)
@@ -197,13 +173,13 @@ func openFile(t *testing.T, path string) *sqlx.DB {
 
 // tamper runs the program on a file and changes its table once some mails are
 // sent.
-func tamper(t *testing.T, change string) result {
+func tamper(t *testing.T, change string) demotest.Result {
 	t.Helper()
 	dir := t.TempDir()
 	file, logs := filepath.Join(dir, "db"), filepath.Join(dir, "logs")
 	cmd := exec.Command(program(), "-n", "2000", "-kill=false", "-dsn", file, "-dir", logs)
-	done := make(chan result, 1)
-	go func() { done <- finish(t, cmd) }()
+	done := make(chan demotest.Result, 1)
+	go func() { done <- demotest.Finish(t, cmd) }()
 	require.Eventually(t, func() bool {
 		text, _ := os.ReadFile(filepath.Join(logs, "mailserver.log"))
 		return bytes.Count(text, []byte("\n")) > 200
@@ -215,17 +191,17 @@ func tamper(t *testing.T, change string) result {
 
 func TestLostReceiversAreNoticed(t *testing.T) {
 	r := tamper(t, "DELETE FROM sendonce_quickstart WHERE id > 1997")
-	assert.Equal(t, 1, r.code, r.out)
-	assert.Equal(t, 3, number(t, r.out, "never received"))
-	assert.Contains(t, r.errors, "FAILED: 3 receivers got nothing")
-	assert.Equal(t, 1, strings.Count(r.errors, "\n"))
+	assert.Equal(t, 1, r.Code, r.Out)
+	assert.Equal(t, 3, number(t, r.Out, "never received"))
+	assert.Contains(t, r.Errors, "FAILED: 3 receivers got nothing")
+	assert.Equal(t, 1, strings.Count(r.Errors, "\n"))
 }
 
 func TestSecondMailsAreNoticed(t *testing.T) {
 	r := tamper(t, "UPDATE sendonce_quickstart SET status = 0, token = 0, next_attempt = '2020-01-01 00:00:00.000' WHERE status = 3 AND id < 20")
-	assert.Equal(t, 1, r.code, r.out)
-	assert.Positive(t, number(t, r.out, "received twice"))
-	assert.Contains(t, r.errors, "that no killed worker had in flight")
+	assert.Equal(t, 1, r.Code, r.Out)
+	assert.Positive(t, number(t, r.Out, "received twice"))
+	assert.Contains(t, r.Errors, "that no killed worker had in flight")
 }
 
 func TestRunsShareATable(t *testing.T) {
@@ -234,7 +210,7 @@ func TestRunsShareATable(t *testing.T) {
 	for i, n := range []string{"60", "40"} {
 		logs := filepath.Join(dir, fmt.Sprint("logs", i))
 		r := quickstart(t, "-n", n, "-kill=false", "-dsn", file, "-dir", logs)
-		require.Zero(t, r.code, r.errors)
+		require.Zero(t, r.Code, r.Errors)
 	}
 	var done []int
 	require.NoError(t, openFile(t, file).Select(&done, "SELECT COUNT(*) FROM sendonce_quickstart WHERE status IN (3, 4) GROUP BY campaign ORDER BY campaign"))

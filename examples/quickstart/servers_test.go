@@ -87,6 +87,6 @@ func TestServersThatAreNotThere(t *testing.T) {
 	} {
 		r := quickstart(t, c...)
 		refusedWith(t, r, "cannot reach the database", "refused", "start the server, or correct -dsn")
-		assert.NotContains(t, r.errors, "secret")
+		assert.NotContains(t, r.Errors, "secret")
 	}
 }

@@ -21,7 +21,7 @@ func TestSoakQuickstart(t *testing.T) {
 		r := quickstart(t, "-n", fmt.Sprint(n), "-seed", fmt.Sprint(seed), "-dir", dir)
 		total += checkRun(t, r, dir, n, true)
 		if t.Failed() {
-			t.Fatalf("seed %d:\n%s%s", seed, r.out, r.errors)
+			t.Fatalf("seed %d:\n%s%s", seed, r.Out, r.Errors)
 		}
 	}
 	// Without a single second mail the kills would have hit nothing.

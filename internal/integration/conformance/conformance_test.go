@@ -52,7 +52,7 @@ func TestConformance(t *testing.T) {
 			for _, c := range combos {
 				t.Run(c.Name(), func(t *testing.T) {
 					servers.Ran(t, c.Name())
-					claimtest.Run(t, harness(t, c.Start(t)))
+					claimtest.Run(t, harness(t, c.Start(t), processes, claimtest.Caps{}))
 				})
 			}
 		})
@@ -60,27 +60,35 @@ func TestConformance(t *testing.T) {
 	wg.Wait()
 }
 
+// handles makes the Claimers of a store.
+type handles func(t testing.TB, tb *combo.Table, n int) []sendonce.Claimer[combo.Mail]
+
+// processes have a Claimer each, with pools of their own.
+func processes(t testing.TB, tb *combo.Table, n int) (cs []sendonce.Claimer[combo.Mail]) {
+	for range n {
+		cs = append(cs, tb.Worker(t))
+	}
+	return cs
+}
+
 // harness makes stores in one database, each a table of its own; on SQLite each
 // has a file of its own.
-func harness(t testing.TB, p *combo.Place) claimtest.Harness[combo.Mail] {
+func harness(t testing.TB, p *combo.Place, open handles, caps claimtest.Caps) claimtest.Harness[combo.Mail] {
 	admin := p.At.Open(t, p.Database.Driver, p.Database.Params...)
 	admin.SetMaxOpenConns(8)
 	return claimtest.Harness[combo.Mail]{
-		New: func(t testing.TB, rows, handles int) *claimtest.Store[combo.Mail] {
+		New: func(t testing.TB, rows, n int) *claimtest.Store[combo.Mail] {
 			tb := (*combo.Table)(nil)
 			if p.Database.Dialect == claim.SQLite {
 				tb = p.Combo.Start(t).Table(t, rows)
 			} else {
 				tb = p.TableOn(t, admin, rows)
 			}
-			s := &claimtest.Store[combo.Mail]{Keys: tb.Keys}
-			for range handles {
-				s.Claimers = append(s.Claimers, tb.Worker(t))
-			}
+			s := &claimtest.Store[combo.Mail]{Keys: tb.Keys, Claimers: open(t, tb, n)}
 			hooks(t, s, tb)
 			return s
 		},
-		Parallel: 8,
+		Caps: caps, Parallel: 8,
 	}
 }
 
@@ -124,7 +132,9 @@ func hooks(t testing.TB, s *claimtest.Store[combo.Mail], tb *combo.Table) {
 		return change("UPDATE "+tb.Name+" SET value = NULL WHERE id = ?", key)
 	}
 	s.Requeue = func(key sendonce.Key) error {
-		n, err := s.Claimers[0].(combo.Claimer).Requeue(t.Context(), claim.Requeue{
+		n, err := s.Claimers[0].(interface {
+			Requeue(context.Context, claim.Requeue) (int64, error)
+		}).Requeue(t.Context(), claim.Requeue{
 			From: []sendonce.Outcome{sendonce.Dead, sendonce.Unknown, sendonce.Skipped}, Keys: []sendonce.Key{key},
 		})
 		if err == nil && n != 1 {

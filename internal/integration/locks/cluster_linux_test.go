@@ -23,7 +23,7 @@ func startCluster(t testing.TB) *redis.ClusterClient {
 	servers.Redis(t) // skips or fails the test as it should where there is none
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("SKIPPED, not tested: a cluster needs this machine's own redis-server")
+		servers.MissingTool(t, "redis-server", "redis-server") // of this machine: a cluster of ours
 	}
 	port, bus := freePort(t), freePort(t)
 	var log bytes.Buffer

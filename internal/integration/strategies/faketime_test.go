@@ -13,7 +13,7 @@ func fakeTime(t *testing.T, seconds string) servers.Options {
 	t.Helper()
 	libs, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
 	if len(libs) == 0 {
-		t.Skip("SKIPPED, not tested: libfaketime is not installed")
+		servers.MissingTool(t, "libfaketime.so.1", "libfaketime")
 	}
 	return servers.Options{Local: true, Env: []string{"LD_PRELOAD=" + libs[0], "FAKETIME=" + seconds, "DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"}}
 }

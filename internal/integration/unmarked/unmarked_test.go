@@ -29,10 +29,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 const lease = 1500 * time.Millisecond
 
 // place is a table in a database of one test's own.
-type place struct {
-	*combo.Table
-	locks sqllock.Dialect
-}
+type place struct{ *combo.Table }
 
 func onEach(t *testing.T, rows int, f func(t *testing.T, p place)) {
 	t.Helper()
@@ -43,10 +40,7 @@ func onEach(t *testing.T, rows int, f func(t *testing.T, p place)) {
 
 func in(t *testing.T, d combo.Database, key string, rows int) place {
 	t.Helper()
-	p := place{Table: combo.Combo{Strategy: combo.Partitioned, Database: d, Key: key}.Start(t).Table(t, rows)}
-	p.locks = map[claim.Dialect]sqllock.Dialect{claim.Postgres: sqllock.Postgres, claim.MySQL: sqllock.MySQL, claim.SQLite: sqllock.SQLite}[d.Dialect]
-	require.NoError(t, sqllock.Migrate(t.Context(), p.Admin.DB, p.locks, nil))
-	return p
+	return place{combo.Combo{Strategy: combo.Unmarked, Database: d, Key: key}.Start(t).Table(t, rows)}
 }
 
 // process is a worker with a pool of its own and partition k of n.
@@ -175,8 +169,7 @@ func TestVanishedOwner(t *testing.T) {
 // owner lives through doesn't cost it the partition, though its lease is over.
 func TestOutageDoesNotCostThePartition(t *testing.T) {
 	db := servers.StartPostgres(t)
-	p := place{Table: combo.Combo{Strategy: combo.Partitioned, Database: combo.Postgres, Key: "bigint"}.On(t, db.Database).Table(t, 10), locks: sqllock.Postgres}
-	require.NoError(t, sqllock.Migrate(t.Context(), p.Admin.DB, p.locks, nil))
+	p := place{combo.Combo{Strategy: combo.Unmarked, Database: combo.Postgres, Key: "bigint"}.On(t, db.Database).Table(t, 10)}
 	owner, rival := p.process(t, 0, 1), p.process(t, 0, 1)
 	b := claimed(t, owner, 10)
 	ctx, stop := context.WithCancel(t.Context())
@@ -212,7 +205,7 @@ func TestSettleAndTakeOverAreSerialised(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			p := in(t, d, "bigint", 1)
 			db := p.At.Open(t, d.Driver, d.Params...)
-			locker, err := sqllock.New(t.Context(), db.DB, p.locks, nil)
+			locker, err := sqllock.New(t.Context(), db.DB, d.LockDialect(), nil)
 			require.NoError(t, err)
 			held, err := locker.Acquire(t.Context(), "k", lock.NewToken(), time.Millisecond)
 			require.NoError(t, err)
@@ -291,7 +284,10 @@ func TestRefusals(t *testing.T) {
 		_, err := sendonce.New[combo.Mail](u, sendonce.SenderFunc[combo.Mail](nil), sendonce.Config{Delivery: sendonce.AtMostOnce})
 		assert.ErrorContains(t, err, "AtMostOnce")
 
-		marking := p.Worker(t)
+		part, err := partition.Static(0, 1)
+		require.NoError(t, err)
+		marking, err := claim.NewPartitioned[combo.Mail](t.Context(), p.Admin, p.Database.Dialect, p.Mapping, part, nil)
+		require.NoError(t, err)
 		b, err := marking.Claim(t.Context(), request(2))
 		require.NoError(t, err)
 		_, err = u.Claim(t.Context(), request(2))
@@ -299,8 +295,6 @@ func TestRefusals(t *testing.T) {
 		assert.ErrorContains(t, err, "marks rows")
 		require.NoError(t, marking.End(t.Context(), []int64{b.Token}))
 
-		part, err := partition.Static(0, 1)
-		require.NoError(t, err)
 		_, err = claim.NewUnmarked[combo.Mail](t.Context(), p.Admin, p.Database.Dialect, p.Mapping, part, &claim.Options{LocksTable: "no_such_locks"})
 		assert.ErrorContains(t, err, "no_such_locks")
 		assert.ErrorContains(t, err, "CREATE TABLE")

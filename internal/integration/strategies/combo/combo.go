@@ -152,12 +152,13 @@ func (p *Place) prepare(t testing.TB) {
 	switch p.Strategy {
 	case LockedSQL, Unmarked:
 		db := p.At.Open(t, p.Database.Driver, p.Database.Params...)
-		require.NoError(t, sqllock.Migrate(t.Context(), db.DB, p.Database.lockDialect(), nil))
+		require.NoError(t, sqllock.Migrate(t.Context(), db.DB, p.Database.LockDialect(), nil))
 	case LockedRedis:
 		p.Redis = servers.Redis(t)
 	}
 }
 
-func (d Database) lockDialect() sqllock.Dialect {
+// LockDialect is what sqllock calls the database.
+func (d Database) LockDialect() sqllock.Dialect {
 	return map[claim.Dialect]sqllock.Dialect{claim.Postgres: sqllock.Postgres, claim.MySQL: sqllock.MySQL, claim.SQLite: sqllock.SQLite}[d.Dialect]
 }

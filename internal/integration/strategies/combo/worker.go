@@ -144,7 +144,7 @@ func (tb *Table) Spec(params ...string) Spec {
 	p := tb.Place
 	at := *p.At
 	s := Spec{
-		Strategy: p.Strategy, Dialect: p.Database.Dialect, Lock: p.Database.lockDialect(), Driver: p.Database.Driver,
+		Strategy: p.Strategy, Dialect: p.Database.Dialect, Lock: p.Database.LockDialect(), Driver: p.Database.Driver,
 		DSN: at.DSNFor(p.Database.Driver, append(params, p.Database.Params...)...), Table: tb.Mapping, Partitions: Everything(), Memory: tb.memory,
 	}
 	if p.Redis != nil {
