@@ -107,11 +107,17 @@ func jitter(d time.Duration) time.Duration {
 	if d <= 1 {
 		return d
 	}
-	return d/2 + mathrand.N(d/2)
+	return d/2 + time.Duration(random(int64(d/2)))
 }
+
+// Tests that want the same run twice set these two.
+var (
+	random = mathrand.Int64N
+	wall   = func(t time.Time) time.Time { return t.Round(0) }
+)
 
 // elapsed is the time since t on the monotonic or the wall clock, whichever went
 // further: the monotonic one stands still while a machine is suspended.
 func elapsed(t, now time.Time) time.Duration {
-	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
+	return max(now.Sub(t), wall(now).Sub(wall(t)))
 }
