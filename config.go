@@ -72,6 +72,14 @@ type Config struct {
 	// Delivery is the promise. Default: AtLeastOnce.
 	Delivery Delivery
 
+	// Limiter is asked before each Send whether it may begin: once per Send and
+	// never per poll, before SendTimeout begins and before AtMostOnce records
+	// its intent. Rows that wait for it are released at once when Run stops, and
+	// when they have waited for a lease. *rate.Limiter of golang.org/x/time/rate
+	// fits as it is and limits this process; sender.RateLimit limits all that
+	// share its key. Default: no limit.
+	Limiter Limiter
+
 	// MarkLinger is how long a finished send may wait for others to be recorded
 	// in the same statement. A process that dies in this time leaves its
 	// finished sends unrecorded. Default: 2 ms.

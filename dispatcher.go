@@ -20,6 +20,7 @@ type Dispatcher[T any] struct {
 	reaper   Reaper
 	ender    Ender
 	counter  Counter
+	pauser   Pauser
 
 	running atomic.Bool
 	count   counters
@@ -47,6 +48,7 @@ func New[T any](c Claimer[T], s Sender[T], cfg Config) (*Dispatcher[T], error) {
 	d.reaper, _ = c.(Reaper)
 	d.ender, _ = c.(Ender)
 	d.counter, _ = c.(Counter)
+	d.pauser, _ = cfg.Limiter.(Pauser)
 	if cfg.Delivery == AtMostOnce && d.beginner == nil {
 		return nil, fmt.Errorf("sendonce: Config.Delivery is AtMostOnce, and %T cannot record that a send begins (it is no Beginner): use another strategy, or AtLeastOnce", c)
 	}

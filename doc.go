@@ -57,7 +57,8 @@
 // A nil error means sent. Other errors mean:
 //
 //	Permanent(err)      no retry helps: the row is dead
-//	RetryAfter(d, err)  the provider named a delay: retried then, not charged
+//	RetryAfter(d, err)  refused for now: retried then, not charged
+//	Throttled(d, err)   the same, and nobody sends until then
 //	Skip(reason)        not to be sent: the row is skipped
 //	NotSent(err)        nothing reached the provider: retried, in both modes
 //	Ambiguous(err)      it may have been accepted: retried with the same key

@@ -23,6 +23,10 @@ func (l *loop[T]) intake(ctx context.Context) {
 	var errs, claims, empties int
 	var count nextCount
 	for l.waitHungry() {
+		if d := l.paused(); d > 0 {
+			l.rest(d, nil)
+			continue
+		}
 		b, began, err := l.claim(errs)
 		claims++
 		switch {
@@ -180,7 +184,7 @@ func (l *loop[T]) rest(d time.Duration, wake <-chan struct{}) <-chan struct{} {
 		select {
 		case <-t.C:
 			return wake
-		case <-l.stop:
+		case <-l.going.Done():
 			return wake
 		case _, ok := <-wake:
 			if ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,13 +24,19 @@ type loop[T any] struct {
 	ctx     context.Context // never cancelled: bookkeeping goes on at the end
 	work    context.Context // of the sends
 	endWork context.CancelCauseFunc
-	stop    chan struct{} // closed when nothing new may begin
+	going   context.Context // until nothing new may begin
+	halt    context.CancelFunc
+	epoch   time.Time
+	resume  atomic.Int64 // nanoseconds after epoch: nothing begins before
+	turn    chan struct{}
+	quick   atomic.Int32 // permissions in a row that came at once
 
 	mu        sync.Mutex
 	startable sync.Cond // senders wait: there may be something to send
 	hungry    sync.Cond // intake waits: there may be too little to send
 	marked    sync.Cond // the marker waits for results
 	endable   sync.Cond // the ender waits for claims
+	intended  sync.Cond // the beginner waits for intents
 
 	ready    []*job[T]
 	waiting  int // rows in ready
@@ -42,6 +49,8 @@ type loop[T any] struct {
 	stopping bool
 	pace     time.Duration // smoothed duration of a Send
 
+	intents []*intent // to be recorded (AtMostOnce)
+
 	marks   []Result
 	parked  []Result // those that fail while others can be recorded
 	ended   []int64  // claims to be ended
@@ -53,12 +62,14 @@ type loop[T any] struct {
 	told told
 	dead int // rows, for the log
 
-	marking   int       // results being recorded now
-	noMore    bool      // results
-	noEnds    bool      // claims to be ended
+	marking   int  // results being recorded now
+	noMore    bool // results
+	noEnds    bool // claims to be ended
+	noIntents bool
 	failing   time.Time // since when results can't be recorded; zero: they can
 	failure   error
 	storeDown error // the last claim's error, nil after one that worked
+	noLimit   error // the Limiter's last answer, nil after a permission
 	fatal     error // why the run ends by itself
 	giveUp    time.Time
 }
@@ -107,6 +118,7 @@ type attempt struct {
 type slot struct {
 	b        *held
 	rows     []attempt
+	taken    time.Time
 	began    time.Time
 	working  bool // the Sender was called, or is about to be
 	stuck    bool
@@ -115,10 +127,12 @@ type slot struct {
 
 func newLoop[T any](d *Dispatcher[T], drain bool) *loop[T] {
 	l := &loop[T]{
-		Dispatcher: d, drain: drain, stop: make(chan struct{}), pace: d.cfg.SendTimeout / 2,
+		Dispatcher: d, drain: drain, turn: make(chan struct{}, 1), epoch: time.Now(), pace: d.cfg.SendTimeout / 2,
 		told: told{}, batches: map[int64]*held{}, sending: map[Key]struct{}{}, slots: map[*slot]struct{}{},
 	}
-	l.startable.L, l.hungry.L, l.marked.L, l.endable.L = &l.mu, &l.mu, &l.mu, &l.mu
+	for _, c := range []*sync.Cond{&l.startable, &l.hungry, &l.marked, &l.endable, &l.intended} {
+		c.L = &l.mu
+	}
 	return l
 }
 
@@ -126,8 +140,9 @@ func (l *loop[T]) run(ctx context.Context) error {
 	l.ctx = context.WithoutCancel(ctx)
 	l.work, l.endWork = context.WithCancelCause(l.ctx)
 	defer l.endWork(nil)
+	l.going, l.halt = context.WithCancel(l.ctx)
 
-	var senders, intake, keepers, marker, ender sync.WaitGroup
+	var senders, intake, keepers, marker, ender, beginner sync.WaitGroup
 	keep, endKeepers := context.WithCancel(l.ctx) // last of all
 	defer endKeepers()
 	for range l.cfg.Concurrency {
@@ -136,6 +151,9 @@ func (l *loop[T]) run(ctx context.Context) error {
 	}
 	marker.Go(l.marker)
 	ender.Go(l.endClaims)
+	if l.cfg.Delivery == AtMostOnce {
+		beginner.Go(l.recordIntents)
+	}
 	keepers.Go(func() { l.keeper(keep) })
 	keepers.Go(func() { l.watchman(keep) })
 	keepers.Go(func() { l.parker(keep) })
@@ -153,6 +171,7 @@ func (l *loop[T]) run(ctx context.Context) error {
 	l.waitForSends(&senders)
 	intake.Wait() // its last claim is bounded; what that took is released
 	stuck := l.closeMarks()
+	beginner.Wait()
 	marker.Wait()
 	endKeepers()
 	keepers.Wait()
@@ -164,7 +183,7 @@ func (l *loop[T]) run(ctx context.Context) error {
 
 // stopAll ends intake and gives back what was not begun.
 func (l *loop[T]) stopAll() {
-	close(l.stop)
+	l.halt()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopping = true
@@ -282,6 +301,8 @@ func (l *loop[T]) health() Health {
 		h.Problem = fmt.Sprintf("results could not be recorded for %v: %v", time.Since(l.failing).Round(time.Millisecond), l.failure)
 	case l.storeDown != nil:
 		h.Problem = "no rows can be claimed: " + l.storeDown.Error()
+	case l.noLimit != nil:
+		h.Problem = "Config.Limiter gives no answer: " + l.noLimit.Error()
 	case h.Stuck > 0:
 		h.Problem = fmt.Sprintf("%d sends ignore the end of their context", h.Stuck)
 	case len(l.parked) > 0:

@@ -46,7 +46,7 @@ func (l *loop[T]) collect() (rs []Result) {
 	}
 	if len(l.marks) < marksAtOnce && !l.noMore {
 		l.mu.Unlock()
-		endsWithin(l.cfg.MarkLinger, l.stop)
+		endsWithin(l.cfg.MarkLinger, l.going.Done())
 		l.mu.Lock()
 	}
 	seen := make(map[Key]struct{}, min(len(l.marks), marksAtOnce))
@@ -324,6 +324,8 @@ func (l *loop[T]) closeMarks() (stuck []Key) {
 	l.noMore = true
 	l.giveUp = time.Now().Add(lastWords)
 	l.marked.Broadcast()
+	l.noIntents = true
+	l.intended.Broadcast()
 	for s := range l.slots {
 		for _, a := range s.rows {
 			stuck = append(stuck, a.key)

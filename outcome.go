@@ -92,7 +92,7 @@ func (c *Config) judge(ref Ref, attempt int, err error, ctxErr error) Result {
 		r.Outcome = Dead
 	case kind == skip:
 		r.Outcome = Skipped
-	case kind == retryAfter:
+	case kind == retryAfter, kind == throttled:
 		r.Outcome, r.After, r.Uncharged = Retry, v.after, true
 	case kind == ambiguous && c.Delivery == AtMostOnce:
 		r.Outcome = Unknown

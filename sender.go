@@ -16,7 +16,7 @@ import (
 //
 // A nil error means that all items were sent. An ItemErrors answers each item by
 // itself. Any other error is the answer for all of them. Wrap an error with
-// Permanent, RetryAfter, Skip, NotSent or Ambiguous to say more; what an untyped
+// Permanent, RetryAfter, Throttled, Skip, NotSent or Ambiguous to say more; what an untyped
 // error means depends on Config.Delivery. A panic costs its items, not the
 // process.
 type Sender[T any] interface {
@@ -81,6 +81,7 @@ const (
 	untyped verdictKind = iota
 	permanent
 	retryAfter
+	throttled
 	skip
 	notSent
 	ambiguous
@@ -99,9 +100,14 @@ func newVerdict(kind verdictKind, after time.Duration, err error) error {
 // Permanent says that no retry can help: the row becomes dead.
 func Permanent(err error) error { return newVerdict(permanent, 0, err) }
 
-// RetryAfter says that the provider refused for now and named a delay. Nothing
-// was sent. It is not charged as an attempt.
+// RetryAfter says that this row was refused for now, and for how long. Nothing
+// was sent. It is not charged as an attempt. Other rows go on: see Throttled.
 func RetryAfter(d time.Duration, err error) error { return newVerdict(retryAfter, max(d, 0), err) }
+
+// Throttled says that the provider refused for now and wants nobody to send for
+// d: like RetryAfter, and the Dispatcher begins no send until then. If
+// Config.Limiter is a Pauser, all who share it wait.
+func Throttled(d time.Duration, err error) error { return newVerdict(throttled, max(d, 0), err) }
 
 // Skip says that the row is not to be sent: it becomes skipped.
 func Skip(reason string) error { return newVerdict(skip, 0, errors.New(reason)) }

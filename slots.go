@@ -20,7 +20,7 @@ func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	}()
 	defer func() {
 		if left {
-			l.finish(&j.slot, Ambiguous(errGoexit), nil)
+			l.finish(&j.slot, l.exited(j), nil)
 		}
 	}()
 	for {
@@ -30,6 +30,14 @@ func (l *loop[T]) sender(wg *sync.WaitGroup) {
 		}
 		l.send(j)
 	}
+}
+
+// exited is the answer for a goroutine that ended in the middle of a job.
+func (l *loop[T]) exited(j *job[T]) error {
+	if !j.working {
+		return NotSent(errGoexit)
+	}
+	return Ambiguous(errGoexit)
 }
 
 // next waits for a job that may be begun, and takes it; nil when Run stops.
@@ -111,7 +119,8 @@ func (l *loop[T]) inTime(j *job[T], now time.Time) bool {
 func (l *loop[T]) quiet() bool { return len(l.slots) == l.stuck }
 
 func (l *loop[T]) begin(j *job[T], now time.Time) {
-	j.began, j.working = now, l.cfg.Delivery == AtLeastOnce
+	j.taken, j.began = now, now
+	j.working = l.cfg.Delivery == AtLeastOnce && l.cfg.Limiter == nil
 	for _, a := range j.rows {
 		l.sending[a.key] = struct{}{}
 	}
@@ -122,6 +131,9 @@ func (l *loop[T]) begin(j *job[T], now time.Time) {
 // send sends one job. Its context ends at SendTimeout, which is before the lease
 // could end, or when the claim is lost.
 func (l *loop[T]) send(j *job[T]) {
+	if !l.permitted(j) {
+		return
+	}
 	if l.cfg.Delivery == AtMostOnce {
 		if err := l.intend(j); err != nil {
 			l.answer(&j.slot, notBegun(&j.slot, err))
@@ -132,31 +144,6 @@ func (l *loop[T]) send(j *job[T]) {
 	defer release()
 	err := call(ctx, l.Dispatcher.sender, j.items)
 	l.finish(&j.slot, err, ctx.Err())
-}
-
-// intend records that the rows are about to be sent. After an error they may not
-// be.
-func (l *loop[T]) intend(j *job[T]) error {
-	refs := make([]Ref, len(j.rows))
-	for i, a := range j.rows {
-		refs[i] = Ref{Key: a.key, Token: j.b.token}
-	}
-	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.renewWithin())
-	defer cancel()
-	lost, err := l.beginner.Begin(ctx, refs)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := context.Cause(l.work); err != nil {
-		return err
-	}
-	if len(lost) > 0 || !j.b.mayBegin() || !l.inTime(j, time.Now()) {
-		return ErrLost
-	}
-	j.began, j.working = time.Now(), true
-	return nil
 }
 
 // notBegun answers rows whose intent may have been recorded, and which were
@@ -180,6 +167,7 @@ func (l *loop[T]) finish(s *slot, err, ctxErr error) {
 	if !l.answer(s, rs) {
 		return
 	}
+	l.heed(answers)
 	for i, a := range s.rows {
 		l.hooks.Sent(a.key, rs[i].Outcome, a.n, took, answers[i])
 	}
@@ -188,7 +176,7 @@ func (l *loop[T]) finish(s *slot, err, ctxErr error) {
 // answer takes the results of a job to be recorded, and frees its slot. It returns
 // false if that was done before: a hook has ended the goroutine since.
 func (l *loop[T]) answer(s *slot, rs []Result) bool {
-	took := time.Since(s.began)
+	took := time.Since(s.taken)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.answered {
@@ -196,6 +184,20 @@ func (l *loop[T]) answer(s *slot, rs []Result) bool {
 	}
 	s.answered = true
 	l.pace += (took - l.pace) / 16
+	l.vacate(s)
+	if l.noMore { // Run has returned, or is about to, and has named these rows
+		return true
+	}
+	l.marks = append(l.marks, rs...)
+	l.marked.Broadcast()
+	if l.alones > 0 {
+		l.startable.Broadcast()
+	}
+	return true
+}
+
+// vacate takes a job off those at work. l.mu is held.
+func (l *loop[T]) vacate(s *slot) {
 	for _, a := range s.rows {
 		delete(l.sending, a.key)
 	}
@@ -207,13 +209,4 @@ func (l *loop[T]) answer(s *slot, rs []Result) bool {
 	if s.b.alone && !s.b.given {
 		l.alone = false
 	}
-	if l.noMore { // Run has returned, or is about to, and has named these rows
-		return true
-	}
-	l.marks = append(l.marks, rs...)
-	l.marked.Broadcast()
-	if l.alones > 0 {
-		l.startable.Broadcast()
-	}
-	return true
 }
