@@ -1,0 +1,35 @@
+// Package loop tests what a Dispatcher promises when something breaks around it,
+// over real claim strategies on real servers: the line, the server, the worker's
+// process, or the Sender.
+package loop
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/sendonce/sendonce/internal/integration/servers"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerVar) != "" {
+		if err := work(os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("8") // these tests wait, and don't compute
+	}
+	servers.Main(m)
+}
+
+func soak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("SENDONCE_SOAK") == "" {
+		t.Skip("a long programme: set SENDONCE_SOAK=1")
+	}
+}
