@@ -30,6 +30,15 @@ type Item[T any] struct {
 	// strategies; never empty from a Claimer that passes claimtest.
 	IdempotencyKey string
 
+	// InDoubt: an earlier send of this row may have been accepted. Its worker
+	// vanished, or it was answered as Ambiguous. A Claimer that keeps no account
+	// of that (see DoubtKeeper) says so for rows of vanished workers only.
+	InDoubt bool
+
+	// DoubtAge is how long ago the first such send can have begun, on the
+	// store's clock. Zero if that is not known, or there is none.
+	DoubtAge time.Duration
+
 	// Err is set when the row could not be read as a T. Value is then zero, and
 	// the Dispatcher marks the row Dead with this reason and never sends it.
 	Err error
@@ -184,6 +193,34 @@ type Reaped struct {
 	// Next is when to look again at the latest: live claims with short leases
 	// ask for a shorter interval than the caller's own. Zero: the caller's own.
 	Next time.Duration
+}
+
+// DoubtKeeper is a Claimer that remembers, for each row, since when an earlier
+// send may have been accepted. Config.IdempotencyWindow needs one.
+type DoubtKeeper interface {
+	// KeepsDoubt returns nil, or an error that says what is missing.
+	KeepsDoubt() error
+}
+
+// Examiner is a Claimer that can show rows whose fate is unknown, and take the
+// word of somebody who knows it. A Sender that is a Reconciler is asked about
+// them.
+type Examiner[T any] interface {
+	// Unknowns returns up to limit rows that are unknown, in the order of their
+	// keys, from the first one after the given key; nil: from the first one. It
+	// may read the whole table. A row that turns out to be sent is settled as
+	// Done under its Token, late.
+	Unknowns(ctx context.Context, after Key, limit int) ([]UnknownRow[T], error)
+
+	// Resume puts unknown rows that were surely not accepted back to pending,
+	// due at once, if they still carry that token. It returns their number.
+	Resume(ctx context.Context, refs []Ref) (int, error)
+}
+
+// UnknownRow is a row whose fate is unknown, under the claim of its last send.
+type UnknownRow[T any] struct {
+	Item  Item[T]
+	Token int64
 }
 
 // Counter is a Claimer that can count its rows. Drain needs one to know when

@@ -72,6 +72,14 @@ type Config struct {
 	// Delivery is the promise. Default: AtLeastOnce.
 	Delivery Delivery
 
+	// IdempotencyWindow is how long the provider remembers an idempotency key. A
+	// row that has been in doubt for longer than that (Item.InDoubt) would be a
+	// new message to it: instead of being sent again it becomes unknown. An
+	// operator who wants it sent requeues it. It needs a Claimer that is a
+	// DoubtKeeper: for package claim, a table with Columns.DoubtSince. Default: no
+	// such limit.
+	IdempotencyWindow time.Duration
+
 	// Limiter is asked before each Send whether it may begin: once per Send and
 	// never per poll, before SendTimeout begins and before AtMostOnce records
 	// its intent. Rows that wait for it are released at once when Run stops, and
@@ -116,6 +124,9 @@ type Hooks struct {
 	Claimed func(n int, took time.Duration, err error)
 	// Sent: a Send returned; one call per row.
 	Sent func(key Key, outcome Outcome, attempt int, took time.Duration, err error)
+	// Reconciled: the provider knew what became of an earlier send, or nobody
+	// can know it any more (IdempotencyWindow), and the row was not sent again.
+	Reconciled func(key Key, outcome Outcome, err error)
 	// Settled: results were recorded, or could not be (they are tried again).
 	Settled func(n int, took time.Duration, err error)
 	// Extended: a renewal of n claims returned.
@@ -146,6 +157,8 @@ type Stats struct {
 	Late     int64 // sends recorded although the row had gone back meanwhile
 	Overtook int64 // sends that could not be recorded because another claim holds the row
 	Returned int64 // rows of vanished workers that were given back
+
+	Reconciled int64 // rows that were not sent again, because of what the provider knew or has forgotten
 }
 
 // Health says how a Dispatcher is doing at this moment.

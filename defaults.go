@@ -79,6 +79,7 @@ func (c *Config) refuseNegative() error {
 		"Concurrency": int64(c.Concurrency), "BatchSize": int64(c.BatchSize), "GroupSize": int64(c.GroupSize),
 		"SendTimeout": int64(c.SendTimeout), "Lease": int64(c.Lease), "StopTimeout": int64(c.StopTimeout),
 		"PollInterval": int64(c.PollInterval), "MaxAttempts": int64(c.MaxAttempts), "MarkLinger": int64(c.MarkLinger),
+		"IdempotencyWindow": int64(c.IdempotencyWindow),
 	} {
 		if v < 0 {
 			return fmt.Errorf("sendonce: Config.%s is negative; leave it 0 for the default", name)

@@ -22,6 +22,9 @@ type Dispatcher[T any] struct {
 	counter  Counter
 	pauser   Pauser
 
+	reconciler Reconciler[T]
+	examiner   Examiner[T]
+
 	running atomic.Bool
 	count   counters
 	now     atomic.Pointer[loop[T]] // the run at hand, for Health
@@ -49,6 +52,20 @@ func New[T any](c Claimer[T], s Sender[T], cfg Config) (*Dispatcher[T], error) {
 	d.ender, _ = c.(Ender)
 	d.counter, _ = c.(Counter)
 	d.pauser, _ = cfg.Limiter.(Pauser)
+	d.reconciler, _ = s.(Reconciler[T])
+	d.examiner, _ = c.(Examiner[T])
+	if cfg.IdempotencyWindow > 0 {
+		keeper, ok := c.(DoubtKeeper)
+		if !ok {
+			return nil, fmt.Errorf("sendonce: Config.IdempotencyWindow needs to know since when rows are in doubt, and %T keeps no account of that (it is no DoubtKeeper)", c)
+		}
+		if err := keeper.KeepsDoubt(); err != nil {
+			return nil, fmt.Errorf("sendonce: Config.IdempotencyWindow can't be kept: %w", err)
+		}
+		if least := cfg.SendTimeout; cfg.IdempotencyWindow <= least {
+			return nil, fmt.Errorf("sendonce: Config.IdempotencyWindow is %v, no longer than one send (Config.SendTimeout, %v): nothing could ever be sent again", cfg.IdempotencyWindow, least)
+		}
+	}
 	if cfg.Delivery == AtMostOnce && d.beginner == nil {
 		return nil, fmt.Errorf("sendonce: Config.Delivery is AtMostOnce, and %T cannot record that a send begins (it is no Beginner): use another strategy, or AtLeastOnce", c)
 	}

@@ -70,6 +70,14 @@
 // after Config.MaxAttempts the row is dead, with the last reason. Dead rows stay
 // in the table until you requeue or delete them.
 //
+// What may have been sent is not guessed: a row whose worker vanished, or whose
+// send was Ambiguous, is InDoubt. A Sender that is a [Reconciler] is asked about it
+// before it is sent again, and about rows that are unknown;
+// Config.IdempotencyWindow keeps it from being sent when the provider has
+// forgotten its key.
+//
+// Config.Limiter limits how fast rows are sent, in this process or in all.
+//
 // # Choosing a strategy
 //
 // The strategies of package claim share one interface, [Claimer]; a service

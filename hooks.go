@@ -32,6 +32,12 @@ func (h Hooks) recovered(log *slog.Logger) Hooks {
 				h.Sent(key, o, attempt, took, err)
 			}
 		},
+		Reconciled: func(key Key, o Outcome, err error) {
+			if h.Reconciled != nil {
+				defer guard("Reconciled")
+				h.Reconciled(key, o, err)
+			}
+		},
 		Claimed: func(n int, took time.Duration, err error) {
 			if h.Claimed != nil {
 				apart("Claimed", func() { h.Claimed(n, took, err) })
@@ -78,7 +84,7 @@ func (h Hooks) recovered(log *slog.Logger) Hooks {
 // counters are Stats that several goroutines count.
 type counters struct {
 	claims, claimed, sent, retried, dead, skipped, unknown atomic.Int64
-	released, lost, late, overtook, returned               atomic.Int64
+	released, lost, late, overtook, returned, reconciled   atomic.Int64
 }
 
 func (c *counters) stats() Stats {
@@ -86,6 +92,7 @@ func (c *counters) stats() Stats {
 		Claims: c.claims.Load(), Claimed: c.claimed.Load(), Sent: c.sent.Load(), Retried: c.retried.Load(),
 		Dead: c.dead.Load(), Skipped: c.skipped.Load(), Unknown: c.unknown.Load(), Released: c.released.Load(),
 		Lost: c.lost.Load(), Late: c.late.Load(), Overtook: c.overtook.Load(), Returned: c.returned.Load(),
+		Reconciled: c.reconciled.Load(),
 	}
 }
 

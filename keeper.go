@@ -191,6 +191,9 @@ func (l *loop[T]) reap(keep context.Context) {
 		}
 		if r.Returned+r.Dead+r.Unknown > 0 {
 			l.count.returned.Add(int64(r.Returned))
+			l.mu.Lock()
+			l.unknowns += r.Unknown
+			l.mu.Unlock()
 			l.cfg.Logger.Info("sendonce: rows of vanished workers were given back", "returned", r.Returned, "dead", r.Dead, "unknown", r.Unknown)
 			l.hooks.Reaped(r)
 		}

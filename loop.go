@@ -66,6 +66,7 @@ type loop[T any] struct {
 	noMore    bool // results
 	noEnds    bool // claims to be ended
 	noIntents bool
+	unknowns  int       // rows that became so
 	failing   time.Time // since when results can't be recorded; zero: they can
 	failure   error
 	storeDown error // the last claim's error, nil after one that worked
@@ -123,6 +124,7 @@ type slot struct {
 	working  bool // the Sender was called, or is about to be
 	stuck    bool
 	answered bool
+	unsent   []bool // by row: answered without a send; nil: none
 }
 
 func newLoop[T any](d *Dispatcher[T], drain bool) *loop[T] {
@@ -157,6 +159,9 @@ func (l *loop[T]) run(ctx context.Context) error {
 	keepers.Go(func() { l.keeper(keep) })
 	keepers.Go(func() { l.watchman(keep) })
 	keepers.Go(func() { l.parker(keep) })
+	if l.reconciler != nil && l.examiner != nil {
+		keepers.Go(func() { l.examine(keep) })
+	}
 	if l.reaper != nil {
 		keepers.Go(func() { l.reap(keep) })
 	}

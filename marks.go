@@ -238,6 +238,9 @@ func (l *loop[T]) settle(rs []Result) error {
 	for _, r := range rs {
 		if cause, ok := odd[r.Key]; !ok || cause == Late {
 			l.count.recorded(r.Outcome)
+			if r.Outcome == Unknown {
+				l.unknowns++
+			}
 			if r.Outcome == Dead {
 				l.tellDead(r, &news)
 			}

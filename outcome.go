@@ -26,16 +26,16 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("the Sender panicked: %v", p.value) }
 
-// call runs the Sender. It returns when the Sender does, whatever it does: a
+// call runs the Sender, or the Reconciler. It returns when the Sender does, whatever it does: a
 // panic and runtime.Goexit become errors. Goexit ends the goroutine, so the
 // caller's goroutine is not the one that it runs in if it comes to that.
-func call[T any](ctx context.Context, s Sender[T], items []Item[T]) (err error) {
+func call[T any](ctx context.Context, send func(context.Context, []Item[T]) error, items []Item[T]) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = Ambiguous(&panicError{value: v, stack: debug.Stack()})
 		}
 	}()
-	return s.Send(ctx, items)
+	return send(ctx, items)
 }
 
 // answerFor is the answer for one item of a call.
@@ -50,16 +50,43 @@ func answerFor(err error, i int) error {
 	return each[i]
 }
 
-// judgeSafely is judge for answers whose methods panic: a typed nil pointer, say.
-func (c *Config) judgeSafely(ref Ref, attempt int, err error, i int, ctxErr error) (r Result, answer error) {
+// answerSafely is answerFor for answers whose methods panic.
+func answerSafely(err error, i int) (answer error) {
 	defer func() {
 		if v := recover(); v != nil {
 			answer = Ambiguous(fmt.Errorf("an error of type %T, whose methods panic", err))
-			r = c.judge(ref, attempt, answer, nil)
+		}
+	}()
+	return answerFor(err, i)
+}
+
+// kindOf is what an answer says of its row; its methods may panic.
+func kindOf(err error) (kind verdictKind) {
+	defer func() {
+		if recover() != nil {
+			kind = untyped
+		}
+	}()
+	var v *verdict
+	switch {
+	case err == nil:
+		return sentKind
+	case errors.As(err, &v):
+		return v.kind
+	}
+	return untyped
+}
+
+// judgeSafely is judge for answers whose methods panic: a typed nil pointer, say.
+func (c *Config) judgeSafely(ref Ref, attempt int, err error, i int, ctxErr error, took time.Duration) (r Result, answer error) {
+	defer func() {
+		if v := recover(); v != nil {
+			answer = Ambiguous(fmt.Errorf("an error of type %T, whose methods panic", err))
+			r = c.judge(ref, attempt, answer, nil, took)
 		}
 	}()
 	answer = answerFor(err, i)
-	return c.judge(ref, attempt, answer, ctxErr), answer
+	return c.judge(ref, attempt, answer, ctxErr, took), answer
 }
 
 // delay asks Backoff, which is the user's.
@@ -74,7 +101,7 @@ func (c *Config) delay(attempt int) (d time.Duration) {
 }
 
 // judge turns an answer into a Result (docs/semantics.md, section 8).
-func (c *Config) judge(ref Ref, attempt int, err error, ctxErr error) Result {
+func (c *Config) judge(ref Ref, attempt int, err error, ctxErr error, took time.Duration) Result {
 	r := Result{Key: ref.Key, Token: ref.Token, Outcome: Done}
 	if err == nil {
 		return r
@@ -87,7 +114,12 @@ func (c *Config) judge(ref Ref, attempt int, err error, ctxErr error) Result {
 	} else if ctxErr != nil || c.Delivery == AtMostOnce {
 		kind = ambiguous
 	}
+	if kind == ambiguous {
+		r.Doubt = max(took, 1)
+	}
 	switch {
+	case kind == expired:
+		r.Outcome = Unknown
 	case kind == permanent:
 		r.Outcome = Dead
 	case kind == skip:

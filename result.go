@@ -49,6 +49,11 @@ type Result struct {
 	// nothing was begun that could have reached it.
 	Uncharged bool
 
+	// Doubt, if not zero, says that the attempt may have been accepted all the
+	// same, and how long before now it began. A DoubtKeeper remembers the
+	// earliest; it is no part of what makes a result right or late.
+	Doubt time.Duration
+
 	// Reason says why, for people: the error text, valid UTF-8 without NUL,
 	// already cut to a bearable length. Empty for Done and Released. A store
 	// that has no room for it cuts it further or leaves it out; it never fails

@@ -23,6 +23,45 @@ type Sender[T any] interface {
 	Send(ctx context.Context, items []Item[T]) error
 }
 
+// Reconciler is a Sender that can ask the provider what became of an earlier send,
+// by the row's idempotency key. The Dispatcher asks before it sends an item that
+// is InDoubt, within the same SendTimeout; and, if the Claimer is an Examiner,
+// now and then about rows that are unknown: first when Run has gone on for a
+// lease, so that no send of theirs can still be running. Wrap a Sender with
+// WithReconcile to make one.
+type Reconciler[T any] interface {
+	// Reconcile gets up to Config.GroupSize items and answers like Send. Nil: it
+	// was accepted, and the row is done without another send. NotSent: it surely
+	// was not, and can't be any more; the item is sent now, or, if it was
+	// unknown, put back to pending. Permanent and Skip: as from Send. Any other
+	// error: nothing is known; the item is sent again with the same key under
+	// AtLeastOnce, and what is unknown stays so.
+	Reconcile(ctx context.Context, items []Item[T]) error
+}
+
+// WithReconcile makes a Sender a Reconciler. f answers for one item; several are
+// asked about one after the other.
+func WithReconcile[T any](s Sender[T], f func(ctx context.Context, item Item[T]) error) Sender[T] {
+	return reconciled[T]{s, f}
+}
+
+type reconciled[T any] struct {
+	Sender[T]
+	ask SenderFunc[T]
+}
+
+func (r reconciled[T]) Reconcile(ctx context.Context, items []Item[T]) error {
+	// Not SenderFunc.Send: its NotSent at the end of ctx would be taken for an
+	// answer.
+	errs := make(ItemErrors, len(items))
+	for i, item := range items {
+		if errs[i] = context.Cause(ctx); errs[i] == nil {
+			errs[i] = r.ask(ctx, item)
+		}
+	}
+	return errs
+}
+
 // SenderFunc is a Sender of one item at a time. Given several, it sends them in
 // order and answers each by itself.
 type SenderFunc[T any] func(ctx context.Context, item Item[T]) error
@@ -85,6 +124,8 @@ const (
 	skip
 	notSent
 	ambiguous
+	expired  // in doubt for longer than the provider remembers
+	sentKind // no error
 )
 
 func (v *verdict) Error() string { return v.err.Error() }

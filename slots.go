@@ -142,7 +142,7 @@ func (l *loop[T]) send(j *job[T]) {
 	}
 	ctx, release := context.WithTimeout(j.b.ctx, l.cfg.SendTimeout)
 	defer release()
-	err := call(ctx, l.Dispatcher.sender, j.items)
+	err := l.call(ctx, j)
 	l.finish(&j.slot, err, ctx.Err())
 }
 
@@ -162,13 +162,18 @@ func (l *loop[T]) finish(s *slot, err, ctxErr error) {
 	took := time.Since(s.began)
 	rs, answers := make([]Result, len(s.rows)), make([]error, len(s.rows))
 	for i, a := range s.rows {
-		rs[i], answers[i] = l.cfg.judgeSafely(Ref{Key: a.key, Token: s.b.token}, a.n, err, i, ctxErr)
+		rs[i], answers[i] = l.cfg.judgeSafely(Ref{Key: a.key, Token: s.b.token}, a.n, err, i, ctxErr, took)
 	}
 	if !l.answer(s, rs) {
 		return
 	}
 	l.heed(answers)
 	for i, a := range s.rows {
+		if s.unsent != nil && s.unsent[i] {
+			l.count.reconciled.Add(1)
+			l.hooks.Reconciled(a.key, rs[i].Outcome, answers[i])
+			continue
+		}
 		l.hooks.Sent(a.key, rs[i].Outcome, a.n, took, answers[i])
 	}
 }

@@ -96,6 +96,9 @@ func (s *store) Requeue(ctx context.Context, r Requeue) (int64, error) {
 		from = append(from, finalOf[o])
 	}
 	set := s.is(pending) + ", " + s.token + " = 0, " + s.attempts + " = 0, " + s.next + " = " + s.d.Now(s.nextType)
+	if s.doubtSince != "" {
+		set += ", " + s.doubtSince + " = NULL"
+	}
 	if r.SendAgain {
 		if s.generation == "" {
 			return 0, fmt.Errorf("sendonce: Requeue.SendAgain needs a column that counts: set Columns.Generation")

@@ -240,6 +240,8 @@ func (n *names) learn(live *dialect.Live) {
 	lastError, _ := live.Column(n.col.LastError)
 	n.live = live
 	n.nextType, n.doneType, n.maxReason = next.Type, doneAt.Type, lastError.MaxChars
+	doubt, _ := live.Column(n.col.DoubtSince)
+	n.doubtType = doubt.Type
 }
 
 // tryWhere runs the user's condition once, so that a mistake in it shows here.
@@ -277,7 +279,7 @@ func (s *shape[T]) check(ctx context.Context, db *sql.DB) error {
 			filled += fmt.Sprintf(" AND x.c%d IS NOT NULL", s.firstColumn()+i)
 		}
 	}
-	list := s.list("") + " FROM " + s.names.quoted
+	list := s.list() + " FROM " + s.names.quoted
 	found, err := s.readSome(ctx, db, "SELECT * FROM (SELECT "+list+" LIMIT 1000) x WHERE 1 = 1"+filled+" LIMIT 5")
 	if err != nil || found {
 		return err

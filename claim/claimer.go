@@ -247,12 +247,24 @@ func (c *claimer[T]) takeBatch(ctx context.Context, req sendonce.ClaimRequest, p
 	items, err := c.take(ctx, p, a)
 	if err != nil {
 		if c.flying == nil && (ctx.Err() != nil || c.d.Classify(err) == dialect.Other) {
-			c.doubts = append(c.doubts, doubt{token: b.Token, at: time.Now(), lease: req.Lease})
+			c.doubts = append(c.doubts, doubt{token: b.Token, at: time.Now(), lease: req.Lease, kind: p.kind})
 		}
 		return sendonce.Batch[T]{}, err
 	}
 	b.Items = items
+	c.doubtful(b.Items, p.kind, req)
 	return b, nil
+}
+
+// doubtful says that rows of vanished workers are in doubt, also in a table that
+// keeps no account of it. Under AtMostOnce those that come back were never begun.
+func (c *claimer[T]) doubtful(items []sendonce.Item[T], k pickKind, req sendonce.ClaimRequest) {
+	if k != suspectRows && k != lastTryRows || req.Delivery == sendonce.AtMostOnce {
+		return
+	}
+	for i := range items {
+		items[i].InDoubt = true
+	}
 }
 
 // lastBefore is how many attempts a row has had before its last one.
@@ -302,6 +314,7 @@ type doubt struct {
 	token int64
 	at    time.Time
 	lease time.Duration
+	kind  pickKind
 }
 
 // resolveDoubts looks up claims whose reply was lost. One that stands is
@@ -316,6 +329,7 @@ func (c *claimer[T]) resolveDoubts(ctx context.Context, req sendonce.ClaimReques
 		}
 		c.doubts = c.doubts[1:]
 		if len(b.Items) > 0 {
+			c.doubtful(b.Items, d.kind, req)
 			return b, nil
 		}
 		if !found && time.Since(d.at) < min(d.lease, time.Second) {
@@ -349,6 +363,6 @@ func (c *claimer[T]) adopt(ctx context.Context, token int64) (b sendonce.Batch[T
 	}
 	args["keys"] = keys
 	b.Token = token
-	b.Items, err = c.scanItems(ctx, c.db, c.due.rowsOf(c.shape.list("")), args)
+	b.Items, err = c.scanItems(ctx, c.db, c.due.rowsOf(c.shape.list()), args)
 	return b, true, err
 }

@@ -105,7 +105,7 @@ func (f *flying) forget(token int64) {
 func (c *claimer[T]) read(ctx context.Context, p pick, a dialect.Args) ([]sendonce.Item[T], error) {
 	limit := p.limit
 	p.limit = c.flying.beyond(limit)
-	st := c.due.compile(c.selectRows(c.shape.list(""), p))
+	st := c.due.compile(c.selectRows(c.shape.list(), p))
 	items, err := c.scanItems(ctx, c.db, st, c.bind(a))
 	if err != nil {
 		return nil, err

@@ -68,6 +68,7 @@ func liveTable(d dialect.Dialect, key dialect.Kind, columns ...string) *dialect.
 		{Name: "done_at", Type: nextType, Kind: dialect.KindTime, Nullable: true},
 		{Name: "last_error", Type: "text", Kind: dialect.KindText, Nullable: true},
 		{Name: "generation", Type: "integer", Kind: dialect.KindInt},
+		{Name: "doubt_since", Type: nextType, Kind: dialect.KindTime, Nullable: true},
 	}
 	for _, c := range columns {
 		live.Columns = append(live.Columns, dialect.Column{Name: c, Type: "text", Kind: dialect.KindText})
@@ -97,7 +98,7 @@ func claimerFor(t *testing.T, d Dialect, tab Table, locking string) *claimer[mai
 	return newClaimer(newStore(nil, n), sh, locking)
 }
 
-var fullTable = Table{Name: "receivers", Columns: Columns{DoneAt: "done_at", LastError: "last_error", Generation: "generation"}}
+var fullTable = Table{Name: "receivers", Columns: Columns{DoneAt: "done_at", LastError: "last_error", Generation: "generation", DoubtSince: "doubt_since"}}
 
 // strategies are the ways to claim, as far as statements differ.
 var strategies = []struct {
@@ -183,7 +184,7 @@ func TestGoldenCommon(t *testing.T) {
 		var b strings.Builder
 		writeAll(&b, "", reflect.ValueOf(c.store).Elem())
 		writeAll(&b, "due", reflect.ValueOf(c.due).Elem())
-		write(&b, "due.rowsOf", c.due.rowsOf(c.shape.list("")))
+		write(&b, "due.rowsOf", c.due.rowsOf(c.shape.list()))
 		golden(t, "common."+fileName(d)+".sql", b.String())
 	}
 }
@@ -275,7 +276,7 @@ func TestGoldenMappings(t *testing.T) {
 			n, err := newNames(impl, m.table, nil)
 			require.NoError(t, err)
 			n.keyKind, n.live = dialect.KeyInt, &dialect.Live{}
-			take := takeSQL{n: n, list: func(string) string { return n.key + " AS c0" }}
+			take := takeSQL{n: n, list: func() string { return n.key + " AS c0" }}
 			fmt.Fprintf(&b, "-------- %s\n\n", m.name)
 			p := pick{kind: freshRows, lower: true, limit: 100}
 			if n.order != "" {
@@ -344,7 +345,7 @@ func TestGoldenUnmarked(t *testing.T) {
 		c := claimerFor(t, d, fullTable, "")
 		var b strings.Builder
 		for _, p := range []pick{{kind: freshRows, lower: true, limit: 100}, {kind: returningRows}} {
-			write(&b, "read", c.d.Compile(c.selectRows(c.shape.list(""), p)))
+			write(&b, "read", c.d.Compile(c.selectRows(c.shape.list(), p)))
 		}
 		plain := newPlainSQL(c.names)
 		writeAll(&b, "settle", reflect.ValueOf(&plain).Elem())

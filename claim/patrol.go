@@ -21,6 +21,10 @@ const (
 	patrolMemory = 100_000
 
 	ownerGone = "unknown: its claim is gone"
+
+	// sinceNobodyKnows is for rows whose claim is gone: longer than any provider
+	// remembers.
+	sinceNobodyKnows = 365 * 24 * time.Hour
 )
 
 // patrolSQL finds what cursors, indexes and the claims table have missed.
@@ -184,7 +188,11 @@ func (s *store) giveOrphansBack(ctx context.Context, req sendonce.ReapRequest, o
 			if err != nil || claimed {
 				return err
 			}
-			did, err = s.giveBack(ctx, tx, keys, token, ownerGone, false, s.sight.atMostOnce.Load(), req)
+			gone := seenClaim{token: token, owner: ownerGone, made: now.Add(-sinceNobodyKnows)}
+			if s.sight.atMostOnce.Load() {
+				gone.mode = int64(sendonce.AtMostOnce)
+			}
+			did, err = s.giveBack(ctx, tx, keys, gone, req)
 			return err
 		})
 		if err != nil {

@@ -23,15 +23,15 @@ func newReapSQL(n *names) reapSQL {
 	back := n.is(pending) + ", " + n.next + " = " + d.Now(n.nextType) + ", " + n.attempts + " = "
 	last := d.Int(":last")
 	capped := "CASE WHEN " + n.attempts + " > " + last + " THEN " + last + " ELSE " + n.attempts + " END"
-	over := n.next + " = NULL" + reason
+	over := n.next + " = NULL" + reason + n.setDoubt(d.Int(":doubt"))
 	return reapSQL{
-		claims: c("SELECT token, owner, mode, alone, lease_ms, " + until + ", CASE WHEN until <= " + d.Now("") + " THEN 1 ELSE 0 END FROM " +
+		claims: c("SELECT token, owner, mode, alone, lease_ms, " + until + ", " + d.Micros(d.Now("")) + " - " + d.Micros("since") + ", CASE WHEN until <= " + d.Now("") + " THEN 1 ELSE 0 END FROM " +
 			n.claims + " WHERE source = " + d.Str(":source")),
 		claimKeys:            c("SELECT row_keys FROM " + n.claims + " WHERE token = " + d.Int(":token")),
 		takeClaim:            c("DELETE FROM " + n.claims + " WHERE token = " + d.Int(":token") + " AND " + until + " = " + d.Int(":until")),
 		deadAlone:            c(n.update(n.is(dead)+", "+over, n.keysIn(), n.byToken(), n.is(claimed), n.attempts+" > "+last)),
 		sendingUnknown:       c(n.update(n.is(unknown)+", "+over, n.keysIn(), n.byToken(), n.is(sending))),
-		claimedBack:          c(n.update(back+capped+reason, n.keysIn(), n.byToken(), n.is(claimed))),
+		claimedBack:          c(n.update(back+capped+reason+n.setDoubt(d.Int(":doubt")), n.keysIn(), n.byToken(), n.is(claimed))),
 		claimedBackUncharged: c(n.update(back+n.attempts+" - 1"+reason, n.keysIn(), n.byToken(), n.is(claimed))),
 	}
 }
@@ -72,9 +72,10 @@ func (s *store) scanClaims(ctx context.Context) ([]seenClaim, error) {
 	var out []seenClaim
 	err := s.query(ctx, s.db, "scan the claims", s.reap.claims, dialect.Args{"source": s.source}, func(rows *sql.Rows) error {
 		var c seenClaim
-		var alone, over, leaseMS int64
-		err := rows.Scan(&c.token, &c.owner, &c.mode, &alone, &leaseMS, &c.until, &over)
+		var alone, over, leaseMS, age int64
+		err := rows.Scan(&c.token, &c.owner, &c.mode, &alone, &leaseMS, &c.until, &age, &over)
 		c.alone, c.over, c.lease = alone != 0, over != 0, time.Duration(leaseMS)*time.Millisecond
+		c.made = time.Now().Add(-time.Duration(age) * time.Microsecond)
 		out = append(out, c)
 		return err
 	})
@@ -106,7 +107,7 @@ func (s *store) takeBack(ctx context.Context, c seenClaim, req sendonce.ReapRequ
 		if err != nil || n != 1 || len(keys) == 0 {
 			return err
 		}
-		did, err = s.giveBack(ctx, tx, keys, c.token, c.owner, c.alone, c.mode == int64(sendonce.AtMostOnce), req)
+		did, err = s.giveBack(ctx, tx, keys, c, req)
 		return err
 	})
 	if err == nil {
@@ -119,11 +120,11 @@ func (s *store) takeBack(ctx context.Context, c seenClaim, req sendonce.ReapRequ
 
 // giveBack moves the rows of a claim that has no owner any more. Under
 // AtMostOnce a row that is claimed was never begun, so its attempt is given back.
-func (s *store) giveBack(ctx context.Context, q dialect.Querier, keys dialect.Keys, token int64, owner string, alone, atMostOnce bool, req sendonce.ReapRequest) (did sendonce.Reaped, err error) {
+func (s *store) giveBack(ctx context.Context, q dialect.Querier, keys dialect.Keys, c seenClaim, req sendonce.ReapRequest) (did sendonce.Reaped, err error) {
 	sortKeys(keys)
 	args := dialect.Args{
-		"keys": keys, "token": token, "last": lastBefore(req.MaxAttempts),
-		"reason": s.fit("the worker vanished: " + owner),
+		"keys": keys, "token": c.token, "last": lastBefore(req.MaxAttempts),
+		"reason": s.fit("the worker vanished: " + c.owner), "doubt": max(time.Since(c.made).Microseconds(), 1),
 	}
 	run := func(st *dialect.Stmt, into *int) {
 		if err == nil {
@@ -133,11 +134,11 @@ func (s *store) giveBack(ctx context.Context, q dialect.Querier, keys dialect.Ke
 		}
 	}
 	run(s.reap.sendingUnknown, &did.Unknown)
-	if atMostOnce {
+	if c.mode == int64(sendonce.AtMostOnce) {
 		run(s.reap.claimedBackUncharged, &did.Returned)
 		return did, err
 	}
-	if alone {
+	if c.alone {
 		run(s.reap.deadAlone, &did.Dead)
 	}
 	run(s.reap.claimedBack, &did.Returned)

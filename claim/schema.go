@@ -122,6 +122,7 @@ func (n *names) wanted() []want {
 		{field: "NextAttempt", name: n.col.NextAttempt, kinds: times, nullable: true, ddl: ddl.Time},
 		{field: "DoneAt", name: n.col.DoneAt, kinds: times, nullable: true, ddl: ddl.Time},
 		{field: "LastError", name: n.col.LastError, kinds: []dialect.Kind{dialect.KindText}, ddl: "text"},
+		{field: "DoubtSince", name: n.col.DoubtSince, kinds: times, nullable: true, ddl: ddl.Time},
 		{field: "Generation", name: n.col.Generation, kinds: ints, ddl: ddl.Int + " NOT NULL DEFAULT 0"},
 	}
 	var out []want

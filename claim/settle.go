@@ -84,6 +84,15 @@ func (n *names) setDoneAt() string {
 	return ", " + n.doneAt + " = " + n.d.Now(n.doneType)
 }
 
+// setDoubt notes that a send which began so many microseconds ago may have been
+// accepted, unless an earlier one may. NULL: it was not.
+func (n *names) setDoubt(ago string) string {
+	if n.doubtSince == "" {
+		return ""
+	}
+	return ", " + n.doubtSince + " = COALESCE(" + n.doubtSince + ", " + n.d.NowPlus(n.doubtType, "0 - "+ago) + ")"
+}
+
 var finalOf = map[sendonce.Outcome]state{
 	sendonce.Done: done, sendonce.Retry: pending, sendonce.Released: pending,
 	sendonce.Dead: dead, sendonce.Skipped: skipped, sendonce.Unknown: unknown,
@@ -113,6 +122,9 @@ func (n *names) opinion(f opinionForm) string {
 		set += n.token + " = 0, " + n.attempts + " = " + n.attempts + " - " + perRow("free", n.d.Int) + ", "
 	}
 	set += n.next + next
+	if f.outcome != sendonce.Skipped {
+		set += n.setDoubt(perRow("doubt", n.d.Int))
+	}
 	if f.reason {
 		set += ", " + n.lastError + " = " + perRow("reason", n.d.Str)
 	}
@@ -276,6 +288,9 @@ func (s *store) opinionArgs(g settleGroup, reason bool) (opinionForm, dialect.Ar
 		}
 		args["k"+n], args["t"+n], args["free"+n], args["after"+n] = r.Key, r.Token, free, r.After.Microseconds()
 		args["reason"+n] = s.fit(r.Reason)
+		if args["doubt"+n] = nil; r.Doubt > 0 {
+			args["doubt"+n] = r.Doubt.Microseconds()
+		}
 	}
 	return opinionForm{outcome: g.outcome, size: size, reason: reason}, args
 }

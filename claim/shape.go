@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx/reflectx"
 
@@ -121,27 +122,31 @@ func (n *names) noSuchColumn(name string, t reflect.Type) error {
 	return &CheckError{Table: n.source, Problems: []Problem{{fmt.Sprintf("column %q, which a field of %s is tagged with, is missing", name, t), cure}}}
 }
 
-// list is what a claim selects: key, attempts, the generation if there is one,
-// and the columns of T, each after the prefix.
-func (s *shape[T]) list(prefix string) string {
-	cols := []string{s.names.key, s.names.attempts}
-	if s.names.generation != "" {
-		cols = append(cols, s.names.generation)
-	}
-	cols = append(cols, s.quoted...)
+// list is what a claim selects: key, attempts, the generation and the age of the
+// doubt if there are such columns, and the columns of T.
+func (s *shape[T]) list() string {
+	cols := append(s.ours(), s.quoted...)
 	for i, c := range cols {
-		cols[i] = fmt.Sprintf("%s%s AS c%d", prefix, c, i)
+		cols[i] = fmt.Sprintf("%s AS c%d", c, i)
 	}
 	return strings.Join(cols, ", ")
 }
 
-// firstColumn is the number of T's first column in the list.
-func (s *shape[T]) firstColumn() int {
-	if s.names.generation != "" {
-		return 3
+// ours are the columns before those of T.
+func (s *shape[T]) ours() []string {
+	n := s.names
+	cols := []string{n.key, n.attempts}
+	if n.generation != "" {
+		cols = append(cols, n.generation)
 	}
-	return 2
+	if n.doubtSince != "" {
+		cols = append(cols, n.d.Micros(n.d.Now(""))+" - "+n.d.Micros(n.doubtSince))
+	}
+	return cols
 }
+
+// firstColumn is the number of T's first column in the list.
+func (s *shape[T]) firstColumn() int { return len(s.ours()) }
 
 // scanner reads the rows of a claim one after the other.
 type scanner[T any] struct {
@@ -150,34 +155,42 @@ type scanner[T any] struct {
 	dest       []any
 	attempts   int64
 	generation sql.NullInt64
+	doubt      sql.NullInt64 // microseconds
 	ids        idempotency
 	ignore     []sql.RawBytes
 }
 
 func (s *shape[T]) scanner() *scanner[T] {
 	sc := &scanner[T]{shape: s, cell: newKey(s.names.keyKind), ids: newIdempotency(s.names.namespace)}
-	sc.dest = make([]any, 0, len(s.columns)+3)
+	sc.dest = make([]any, 0, len(s.columns)+4)
 	return sc
 }
 
-// scan reads the current row. An error is about the row set; a row that does not
+// scan reads the current row, and also what follows the list. An error is about the row set; a row that does not
 // fit into T gives an Item with Err.
-func (sc *scanner[T]) scan(rows *sql.Rows) (sendonce.Item[T], error) {
+func (sc *scanner[T]) scan(rows *sql.Rows, also ...any) (sendonce.Item[T], error) {
 	var item sendonce.Item[T]
 	sc.dest = append(sc.dest[:0], sc.cell, &sc.attempts)
 	if sc.names.generation != "" {
 		sc.dest = append(sc.dest, &sc.generation)
 	}
+	if sc.names.doubtSince != "" {
+		sc.dest = append(sc.dest, &sc.doubt)
+	}
 	v := reflect.ValueOf(&item.Value).Elem()
 	for _, index := range sc.index {
 		sc.dest = append(sc.dest, reflectx.FieldByIndexes(v, index).Addr().Interface())
 	}
+	sc.dest = append(sc.dest, also...)
 	if err := rows.Scan(sc.dest...); err != nil {
-		if again := sc.scanKeyOnly(rows); again != nil {
+		if again := sc.scanKeyOnly(rows, len(also)); again != nil {
 			return item, again
 		}
 		var zero T
 		item.Value, item.Err = zero, fmt.Errorf("sendonce: the row does not fit into %T: %w", zero, err)
+	}
+	if item.InDoubt = sc.doubt.Valid; item.InDoubt {
+		item.DoubtAge = max(time.Duration(sc.doubt.Int64)*time.Microsecond, 1)
 	}
 	item.Key = keyOf(sc.cell)
 	item.Attempt = int(sc.attempts)
@@ -187,11 +200,11 @@ func (sc *scanner[T]) scan(rows *sql.Rows) (sendonce.Item[T], error) {
 
 // scanKeyOnly reads the row again without its value: the key must be known, so
 // that the row can be put aside.
-func (sc *scanner[T]) scanKeyOnly(rows *sql.Rows) error {
+func (sc *scanner[T]) scanKeyOnly(rows *sql.Rows, also int) error {
 	if sc.ignore == nil {
 		sc.ignore = make([]sql.RawBytes, len(sc.columns))
 	}
-	first := len(sc.dest) - len(sc.columns)
+	first := len(sc.dest) - also - len(sc.columns)
 	for i := range sc.ignore {
 		sc.dest[first+i] = &sc.ignore[i]
 	}

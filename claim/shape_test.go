@@ -40,7 +40,7 @@ func TestShapes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"address", "name"}, s.columns, "in the order of their names, whatever the order of the fields")
 	assert.Equal(t, [][]int{{1}, {0}}, s.index)
-	assert.Equal(t, `x."id" AS c0, x."attempts" AS c1, x."address" AS c2, x."name" AS c3`, s.list("x."))
+	assert.Equal(t, `"id" AS c0, "attempts" AS c1, "address" AS c2, "name" AS c3`, s.list())
 	assert.Equal(t, 2, s.firstColumn())
 
 	e, err := shapeOf[struct {
@@ -73,8 +73,9 @@ func TestShapes(t *testing.T) {
 
 	gen, err := newShape[base](mapped(t, Postgres, fullTable, nil))
 	require.NoError(t, err)
-	assert.Equal(t, `"id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4`, gen.list(""))
-	assert.Equal(t, 3, gen.firstColumn())
+	assert.Equal(t, `"id" AS c0, "attempts" AS c1, "generation" AS c2, `+
+		`(extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5`, gen.list())
+	assert.Equal(t, 4, gen.firstColumn())
 }
 
 func TestBadShapes(t *testing.T) {

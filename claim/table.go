@@ -90,6 +90,12 @@ type Columns struct {
 	DoneAt     string // optional: a time, set when the row is done
 	LastError  string // optional: text, set when an attempt fails
 	Generation string // optional: integer, a part of the idempotency key
+
+	// DoubtSince is optional: a time, nullable. It is set to when the first send
+	// began that may have been accepted although the row is not done: one whose
+	// worker vanished, or that was answered as Ambiguous. Config.IdempotencyWindow
+	// needs it, and items know by it how long they have been in doubt.
+	DoubtSince string
 }
 
 // States are the values of the status column: all integers or all strings. The
@@ -152,6 +158,7 @@ type names struct {
 	attempts, next     string
 	doneAt, lastError  string
 	generation         string
+	doubtSince         string
 	lit                [foreign]string // the literals of the states
 	byText             map[string]state
 	textStates         bool
@@ -164,6 +171,7 @@ type names struct {
 	live               *dialect.Live
 	keyKind            dialect.KeyKind
 	nextType, doneType string
+	doubtType          string
 	maxReason          int // characters; 0: no limit
 }
 
@@ -268,6 +276,7 @@ func (n *names) quoteColumns() error {
 		{"DoneAt", n.col.DoneAt, &n.doneAt},
 		{"LastError", n.col.LastError, &n.lastError},
 		{"Generation", n.col.Generation, &n.generation},
+		{"DoubtSince", n.col.DoubtSince, &n.doubtSince},
 	} {
 		if c.name == "" {
 			continue

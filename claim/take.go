@@ -81,7 +81,7 @@ func (n *names) claimValues(list string) string {
 // There are few: limits are rounded.
 type takeSQL struct {
 	n    *names
-	list func(prefix string) string
+	list func() string
 	mu   sync.Mutex
 	all  map[pick]taking
 }
@@ -115,18 +115,18 @@ func (t *takeSQL) render(p pick) taking {
 		// An array of keys can't be planned as a join, which could run the
 		// sub-select again for each row and so claim more than the limit.
 		return taking{mark: c("WITH c AS (UPDATE " + n.quoted + " SET " + n.markClaimed() + " WHERE " + n.key + " = ANY (ARRAY(" + n.selectKeys(p) + ")) AND " +
-			n.guard(p.kind) + " RETURNING " + t.list("") + "), l AS (" + insert + "SELECT " + n.claimValues(n.d.KeyList("c0")) + " FROM c HAVING count(*) > 0) SELECT * FROM c")}
+			n.guard(p.kind) + " RETURNING " + t.list() + "), l AS (" + insert + "SELECT " + n.claimValues(n.d.KeyList("c0")) + " FROM c HAVING count(*) > 0) SELECT * FROM c")}
 	case caps.UpdateReturning:
 		return taking{
 			mark: c("UPDATE " + n.quoted + " SET " + n.markClaimed() + " WHERE " + n.key + " IN (" + n.selectKeys(p) + ") AND " +
-				n.guard(p.kind) + " RETURNING " + t.list("")),
+				n.guard(p.kind) + " RETURNING " + t.list()),
 			insert: c(insert + "VALUES (" + n.claimValues(":list") + ")"),
 		}
 	}
 	return taking{
 		pick:     c(n.selectKeys(p)),
 		mark:     c(n.update(n.markClaimed(), n.keysIn(), n.guard(p.kind))),
-		readBack: c("SELECT " + t.list("") + " FROM " + n.quoted + " WHERE " + n.keysIn() + " AND " + n.byToken() + " AND " + n.is(claimed)),
+		readBack: c("SELECT " + t.list() + " FROM " + n.quoted + " WHERE " + n.keysIn() + " AND " + n.byToken() + " AND " + n.is(claimed)),
 		insert:   c(insert + "VALUES (" + n.claimValues(":list") + ")"),
 	}
 }

@@ -34,6 +34,7 @@ type seenClaim struct {
 	alone        bool
 	lease        time.Duration
 	over         bool // by the database's clock
+	made         time.Time
 }
 
 // look takes a complete scan that began and ended at these times, and returns

@@ -71,10 +71,12 @@ type Harness[T any] struct {
 
 // Caps is what a store can't promise. The zero value promises all.
 type Caps struct {
-	NoEnder    bool // not a sendonce.Ender
-	NoBeginner bool // not a sendonce.Beginner
-	NoReaper   bool // not a sendonce.Reaper: leases never end
-	NoCounter  bool // not a sendonce.Counter
+	NoEnder       bool // not a sendonce.Ender
+	NoBeginner    bool // not a sendonce.Beginner
+	NoReaper      bool // not a sendonce.Reaper: leases never end
+	NoCounter     bool // not a sendonce.Counter
+	NoDoubtKeeper bool // not a sendonce.DoubtKeeper, or it doesn't keep it
+	NoExaminer    bool // not a sendonce.Examiner
 
 	NoLateFacts bool // a Done is refused once the row has gone back
 	NoSuspects  bool // rows of vanished workers come back like others, and never Alone
@@ -186,7 +188,7 @@ type testCase[T any] struct {
 func allCases[T any]() []testCase[T] {
 	return slices.Concat(
 		claimCases[T](), settleCases[T](), factCases[T](), ownerCases[T](), leaseCases[T](), witnessCases[T](),
-		suspectCases[T](), beginCases[T](), fairCases[T](), raceCases[T](),
+		suspectCases[T](), beginCases[T](), doubtCases[T](), fairCases[T](), raceCases[T](),
 	)
 }
 
@@ -218,6 +220,8 @@ const (
 	beginner
 	reaper
 	counter
+	doubt
+	examiner
 	lateFacts
 	suspects
 	vanished
@@ -240,6 +244,7 @@ func (n need) lacking(c Caps) string {
 		set  bool
 	}{
 		ender: {"NoEnder", c.NoEnder}, beginner: {"NoBeginner", c.NoBeginner}, reaper: {"NoReaper", c.NoReaper}, counter: {"NoCounter", c.NoCounter},
+		doubt: {"NoDoubtKeeper", c.NoDoubtKeeper}, examiner: {"NoExaminer", c.NoExaminer},
 		lateFacts: {"NoLateFacts", c.NoLateFacts}, suspects: {"NoSuspects", c.NoSuspects}, vanished: {"NoVanished", c.NoVanished},
 		patrol: {"NoPatrol", c.NoPatrol}, delivery: {"NoDelivery", c.NoDelivery}, fairness: {"NoFairness", c.NoFairness},
 	}

@@ -8,7 +8,9 @@ import (
 	"github.com/sendonce/sendonce"
 )
 
-func allBroken() []broken { return slices.Concat(brokenClaims, brokenSettles, brokenLeases) }
+func allBroken() []broken {
+	return slices.Concat(brokenClaims, brokenSettles, brokenLeases, brokenDoubts)
+}
 
 func TestSuiteFailsBrokenClaimers(t *testing.T) {
 	for _, b := range allBroken() {
@@ -73,7 +75,7 @@ func plainWorld(caps Caps, hooks bool) Harness[string] {
 }
 
 func TestWhatIsNotPromisedIsSkippedAloud(t *testing.T) {
-	caps := Caps{NoEnder: true, NoBeginner: true, NoReaper: true, NoCounter: true}
+	caps := Caps{NoEnder: true, NoBeginner: true, NoReaper: true, NoCounter: true, NoDoubtKeeper: true, NoExaminer: true}
 	skipped := 0
 	for _, c := range allCases[string]() {
 		r := watch(t, plainWorld(caps, false), c)
@@ -94,7 +96,7 @@ func TestWhatIsNotPromisedIsSkippedAloud(t *testing.T) {
 
 // A store that loses an interface by mistake must not pass for that.
 func TestWhatIsPromisedAndMissingFails(t *testing.T) {
-	for name, kind := range map[string]string{"VanishedWorker": "Reaper", "Begin": "Beginner", "EndIsIdempotent": "Ender", "Counts": "Counter"} {
+	for name, kind := range map[string]string{"VanishedWorker": "Reaper", "Begin": "Beginner", "EndIsIdempotent": "Ender", "Counts": "Counter", "DoubtIsKept": "DoubtKeeper", "Resume": "Examiner"} {
 		r := watch(t, plainWorld(Caps{}, true), caseNamed(t, name))
 		if !r.failed || !strings.Contains(r.text(), "Caps.No"+kind) {
 			t.Errorf("%s: %s", name, r.text())

@@ -16,6 +16,7 @@ type rig struct {
 	c         *memclaim.Claimer[string]
 	mu        sync.Mutex
 	keepToken bool // Requeue does not clear it
+	keepDoubt bool // nor ends the doubt
 	late      bool // InsertBefore inserts what nobody finds
 	seen      map[any]bool
 }
@@ -87,9 +88,13 @@ func (w *rig) store(t testing.TB, rows int) *Store[string] {
 		},
 		Requeue: func(key sendonce.Key) error {
 			token := w.token(key)
+			before, _ := w.c.Row(key)
 			err := found(w.c.Requeue(key) == 1)
 			if w.keepToken {
 				return w.edit(key, func(r *memclaim.Row[string]) { r.Token = token })
+			}
+			if w.keepDoubt {
+				return w.edit(key, func(r *memclaim.Row[string]) { r.DoubtSince = before.DoubtSince })
 			}
 			return err
 		},
@@ -131,10 +136,13 @@ type fake struct {
 	begin  func(ctx context.Context, refs []sendonce.Ref) ([]sendonce.Ref, error)
 	reap   func(ctx context.Context, req sendonce.ReapRequest) (sendonce.Reaped, error)
 	counts func(ctx context.Context) (sendonce.Counts, error)
+
+	unknowns func(ctx context.Context, after sendonce.Key, limit int) ([]sendonce.UnknownRow[string], error)
+	resume   func(ctx context.Context, refs []sendonce.Ref) (int, error)
 }
 
 func newFake(c *memclaim.Claimer[string]) *fake {
-	return &fake{inner: c, claim: c.Claim, extend: c.Extend, settle: c.Settle, end: c.End, begin: c.Begin, reap: c.Reap, counts: c.Counts}
+	return &fake{inner: c, claim: c.Claim, extend: c.Extend, settle: c.Settle, end: c.End, begin: c.Begin, reap: c.Reap, counts: c.Counts, unknowns: c.Unknowns, resume: c.Resume}
 }
 
 func (f *fake) Claim(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[string], error) {
@@ -160,6 +168,16 @@ func (f *fake) Reap(ctx context.Context, req sendonce.ReapRequest) (sendonce.Rea
 }
 
 func (f *fake) Counts(ctx context.Context) (sendonce.Counts, error) { return f.counts(ctx) }
+
+func (f *fake) KeepsDoubt() error { return nil }
+
+func (f *fake) Unknowns(ctx context.Context, after sendonce.Key, limit int) ([]sendonce.UnknownRow[string], error) {
+	return f.unknowns(ctx, after, limit)
+}
+
+func (f *fake) Resume(ctx context.Context, refs []sendonce.Ref) (int, error) {
+	return f.resume(ctx, refs)
+}
 
 // each lets a fake change every result before it is settled.
 func (f *fake) eachResult(change func(r *sendonce.Result)) {

@@ -39,14 +39,21 @@ func (c *Claimer[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (send
 	b.Token, b.Alone = t.newToken(), alone
 	t.take(rows, b, req, now)
 	for _, r := range rows {
-		item := sendonce.Item[T]{Key: r.Key, Attempt: r.Attempts, IdempotencyKey: t.idempotencyKey(r.Key), Err: r.Err}
-		if r.Err == nil {
-			item.Value = r.Value
-		}
-		b.Items = append(b.Items, item)
+		b.Items = append(b.Items, t.item(r, now))
 	}
 	b.More = len(b.Items) < req.Limit && (t.fresh.peek(now) != nil || t.back.peek(now) != nil || t.suspects.peek(now) != nil)
 	return b, nil
+}
+
+func (t *table[T]) item(r *row[T], now time.Time) sendonce.Item[T] {
+	item := sendonce.Item[T]{Key: r.Key, Attempt: r.Attempts, IdempotencyKey: t.idempotencyKey(r.Key), Err: r.Err}
+	if r.Err == nil {
+		item.Value = r.Value
+	}
+	if !r.DoubtSince.IsZero() {
+		item.InDoubt, item.DoubtAge = true, max(now.Sub(r.DoubtSince), 1)
+	}
+	return item
 }
 
 // take is transition 1: the rows and the claim change together.

@@ -64,6 +64,11 @@ type Row[T any] struct {
 	// a row that was never tried and is not scheduled: at once.
 	NextAttempt time.Time
 
+	// DoubtSince is when the first send began, at the earliest, that may have
+	// been accepted although the row is not done, on the store's clock. Zero:
+	// there is none.
+	DoubtSince time.Time
+
 	// Reason is why the row was put aside or put back.
 	Reason string
 
@@ -89,7 +94,7 @@ type Holder struct {
 }
 
 // Claimer is one process's handle on a table in memory. It implements
-// sendonce.Claimer, Ender, Beginner, Reaper and Counter. All its methods may be
+// sendonce.Claimer, Ender, Beginner, Reaper, Counter, DoubtKeeper and Examiner. All its methods may be
 // called from several goroutines at once. Make it with New or Process.
 type Claimer[T any] struct {
 	*table[T]
@@ -273,7 +278,7 @@ func (t *table[T]) Requeue(keys ...sendonce.Key) int {
 				return
 			}
 			n++
-			r.Attempts, r.Token, r.NextAttempt = 0, 0, t.now()
+			r.Attempts, r.Token, r.NextAttempt, r.DoubtSince = 0, 0, t.now(), time.Time{}
 			t.move(r, Pending)
 		})
 	}

@@ -11,6 +11,10 @@ import (
 // defaultLease is what orphans wait by in a process that has claimed nothing.
 const defaultLease = 30 * time.Second
 
+// sinceNobodyKnows is for rows whose claim is gone: longer than any provider
+// remembers.
+const sinceNobodyKnows = 365 * 24 * time.Hour
+
 // Reap implements sendonce.Reaper (transitions 9 and 11).
 func (c *Claimer[T]) Reap(ctx context.Context, req sendonce.ReapRequest) (sendonce.Reaped, error) {
 	var out sendonce.Reaped
@@ -44,7 +48,7 @@ func (c *Claimer[T]) Reap(ctx context.Context, req sendonce.ReapRequest) (sendon
 		if t.claims[r.Token] == nil {
 			lease := c.eyes.lease
 			if c.eyes.watched(sight{token: r.Token, key: r.Key}, time.Time{}, lease) >= 2*(lease/3) {
-				gone := &liveClaim{Holder: Holder{Token: r.Token, Owner: "its claim is gone"}}
+				gone := &liveClaim{since: now.Add(-sinceNobodyKnows), Holder: Holder{Token: r.Token, Owner: "its claim is gone"}}
 				t.giveBack(r, gone, req, now, &out)
 			}
 		}
@@ -62,15 +66,19 @@ func (t *table[T]) giveBack(r *row[T], lc *liveClaim, req sendonce.ReapRequest, 
 	r.Reason = "the worker vanished: " + lc.Owner
 	switch {
 	case r.Status == Sending:
+		r.doubt(lc.since)
 		out.Unknown++
 		t.move(r, Unknown)
 		return
 	case lc.Delivery == sendonce.AtMostOnce:
 		r.Attempts-- // claimed and not sending: it was never begun
 	case lc.Alone && r.Attempts > last:
+		r.doubt(lc.since)
 		out.Dead++
 		t.move(r, Dead)
 		return
+	default:
+		r.doubt(lc.since)
 	}
 	out.Returned++
 	r.Attempts, r.NextAttempt = max(min(r.Attempts, last), 0), now

@@ -95,6 +95,9 @@ var finals = map[sendonce.Outcome]string{
 
 func (t *table[T]) write(r *row[T], res sendonce.Result, now time.Time) {
 	r.NextAttempt = time.Time{}
+	if res.Doubt > 0 && res.Outcome != sendonce.Done {
+		r.doubt(now.Add(-res.Doubt))
+	}
 	switch res.Outcome {
 	case sendonce.Done:
 		if t.forget {
@@ -121,4 +124,11 @@ func (t *table[T]) putBack(r *row[T], due time.Time, uncharged bool) {
 		r.Attempts--
 	}
 	t.move(r, Pending)
+}
+
+// doubt notes that a send which began then may have been accepted.
+func (r *row[T]) doubt(since time.Time) {
+	if r.DoubtSince.IsZero() {
+		r.DoubtSince = since
+	}
 }

@@ -39,11 +39,11 @@ WHERE "id" <= :to
 ORDER BY "id" LIMIT 100)
   AND +"status" = 0
   AND +"next_attempt" IS NULL
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4;
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5;
 
 -- record the claim of fresh rows from the start of a window
 INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
-VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (:lease * 1000) / 1000000.0)));
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', round((:lease * 1000) / 1000000.0, 3) || ' seconds'));
 
 -- claim fresh rows
 UPDATE "receivers"
@@ -57,11 +57,11 @@ WHERE "id" > :from
 ORDER BY "id" LIMIT 100)
   AND +"status" = 0
   AND +"next_attempt" IS NULL
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4;
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5;
 
 -- record the claim of fresh rows
 INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
-VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (:lease * 1000) / 1000000.0)));
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', round((:lease * 1000) / 1000000.0, 3) || ' seconds'));
 
 -- claim rows by the user's order
 UPDATE "receivers"
@@ -77,11 +77,11 @@ ORDER BY "id")
   AND +"status" = 0
   AND "token" = 0
   AND ("next_attempt" IS NULL OR "next_attempt" <= strftime('%Y-%m-%d %H:%M:%f', 'now'))
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4;
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5;
 
 -- record the claim of rows by the user's order
 INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
-VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (:lease * 1000) / 1000000.0)));
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', round((:lease * 1000) / 1000000.0, 3) || ' seconds'));
 
 -- claim rows that come back
 UPDATE "receivers"
@@ -97,11 +97,11 @@ ORDER BY "id")
   AND +"status" = 0
   AND "token" = 0
   AND "next_attempt" <= strftime('%Y-%m-%d %H:%M:%f', 'now')
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4;
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5;
 
 -- record the claim of rows that come back
 INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
-VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (:lease * 1000) / 1000000.0)));
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', round((:lease * 1000) / 1000000.0, 3) || ' seconds'));
 
 -- claim suspects
 UPDATE "receivers"
@@ -119,11 +119,11 @@ ORDER BY "id")
   AND "token" <> 0
   AND "next_attempt" <= strftime('%Y-%m-%d %H:%M:%f', 'now')
   AND "attempts" < :last
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4;
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5;
 
 -- record the claim of suspects
 INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
-VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (:lease * 1000) / 1000000.0)));
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', round((:lease * 1000) / 1000000.0, 3) || ' seconds'));
 
 -- claim a suspect on its last attempt
 UPDATE "receivers"
@@ -141,9 +141,9 @@ ORDER BY "id")
   AND "token" <> 0
   AND "next_attempt" <= strftime('%Y-%m-%d %H:%M:%f', 'now')
   AND "attempts" >= :last
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4;
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5;
 
 -- record the claim of a suspect on its last attempt
 INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until)
-VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (:lease * 1000) / 1000000.0)));
+VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, strftime('%Y-%m-%d %H:%M:%f', 'now'), strftime('%Y-%m-%d %H:%M:%f', 'now', round((:lease * 1000) / 1000000.0, 3) || ' seconds'));
 

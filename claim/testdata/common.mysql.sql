@@ -77,21 +77,21 @@ WHERE `id` IN (:keys);
 
 -- settle.opinions, retry, 1 at once, with reason false
 UPDATE `receivers`
-SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 END) MICROSECOND
+SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 END) MICROSECOND, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 END) MICROSECOND)
 WHERE ((`id` = :k0
   AND `token` = :t0))
   AND `status` IN (1, 2);
 
 -- settle.opinions, retry, 1 at once, with reason true
 UPDATE `receivers`
-SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 END) MICROSECOND, `last_error` = CASE `id` WHEN :k0 THEN :reason0 END
+SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 END) MICROSECOND, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 END) MICROSECOND), `last_error` = CASE `id` WHEN :k0 THEN :reason0 END
 WHERE ((`id` = :k0
   AND `token` = :t0))
   AND `status` IN (1, 2);
 
 -- settle.opinions, retry, 4 at once, with reason false
 UPDATE `receivers`
-SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) MICROSECOND
+SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) MICROSECOND, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) MICROSECOND)
 WHERE ((`id` = :k0
   AND `token` = :t0) OR (`id` = :k1
   AND `token` = :t1) OR (`id` = :k2
@@ -101,7 +101,7 @@ WHERE ((`id` = :k0
 
 -- settle.opinions, retry, 4 at once, with reason true
 UPDATE `receivers`
-SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) MICROSECOND, `last_error` = CASE `id` WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) MICROSECOND, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) MICROSECOND), `last_error` = CASE `id` WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE ((`id` = :k0
   AND `token` = :t0) OR (`id` = :k1
   AND `token` = :t1) OR (`id` = :k2
@@ -111,21 +111,21 @@ WHERE ((`id` = :k0
 
 -- settle.opinions, dead, 1 at once, with reason false
 UPDATE `receivers`
-SET `status` = 4, `next_attempt` = NULL
+SET `status` = 4, `next_attempt` = NULL, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 END) MICROSECOND)
 WHERE ((`id` = :k0
   AND `token` = :t0))
   AND `status` IN (1, 2);
 
 -- settle.opinions, dead, 1 at once, with reason true
 UPDATE `receivers`
-SET `status` = 4, `next_attempt` = NULL, `last_error` = CASE `id` WHEN :k0 THEN :reason0 END
+SET `status` = 4, `next_attempt` = NULL, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 END) MICROSECOND), `last_error` = CASE `id` WHEN :k0 THEN :reason0 END
 WHERE ((`id` = :k0
   AND `token` = :t0))
   AND `status` IN (1, 2);
 
 -- settle.opinions, dead, 4 at once, with reason false
 UPDATE `receivers`
-SET `status` = 4, `next_attempt` = NULL
+SET `status` = 4, `next_attempt` = NULL, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) MICROSECOND)
 WHERE ((`id` = :k0
   AND `token` = :t0) OR (`id` = :k1
   AND `token` = :t1) OR (`id` = :k2
@@ -135,7 +135,7 @@ WHERE ((`id` = :k0
 
 -- settle.opinions, dead, 4 at once, with reason true
 UPDATE `receivers`
-SET `status` = 4, `next_attempt` = NULL, `last_error` = CASE `id` WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET `status` = 4, `next_attempt` = NULL, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) MICROSECOND), `last_error` = CASE `id` WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE ((`id` = :k0
   AND `token` = :t0) OR (`id` = :k1
   AND `token` = :t1) OR (`id` = :k2
@@ -179,21 +179,21 @@ WHERE ((`id` = :k0
 
 -- settle.opinions, unknown, 1 at once, with reason false
 UPDATE `receivers`
-SET `status` = 6, `next_attempt` = NULL
+SET `status` = 6, `next_attempt` = NULL, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 END) MICROSECOND)
 WHERE ((`id` = :k0
   AND `token` = :t0))
   AND `status` IN (1, 2);
 
 -- settle.opinions, unknown, 1 at once, with reason true
 UPDATE `receivers`
-SET `status` = 6, `next_attempt` = NULL, `last_error` = CASE `id` WHEN :k0 THEN :reason0 END
+SET `status` = 6, `next_attempt` = NULL, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 END) MICROSECOND), `last_error` = CASE `id` WHEN :k0 THEN :reason0 END
 WHERE ((`id` = :k0
   AND `token` = :t0))
   AND `status` IN (1, 2);
 
 -- settle.opinions, unknown, 4 at once, with reason false
 UPDATE `receivers`
-SET `status` = 6, `next_attempt` = NULL
+SET `status` = 6, `next_attempt` = NULL, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) MICROSECOND)
 WHERE ((`id` = :k0
   AND `token` = :t0) OR (`id` = :k1
   AND `token` = :t1) OR (`id` = :k2
@@ -203,7 +203,7 @@ WHERE ((`id` = :k0
 
 -- settle.opinions, unknown, 4 at once, with reason true
 UPDATE `receivers`
-SET `status` = 6, `next_attempt` = NULL, `last_error` = CASE `id` WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET `status` = 6, `next_attempt` = NULL, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) MICROSECOND), `last_error` = CASE `id` WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE ((`id` = :k0
   AND `token` = :t0) OR (`id` = :k1
   AND `token` = :t1) OR (`id` = :k2
@@ -212,7 +212,7 @@ WHERE ((`id` = :k0
   AND `status` IN (1, 2);
 
 -- reap.claims
-SELECT token, owner, mode, alone, lease_ms, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', until), CASE WHEN until <= UTC_TIMESTAMP(6) THEN 1 ELSE 0 END
+SELECT token, owner, mode, alone, lease_ms, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', until), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', since), CASE WHEN until <= UTC_TIMESTAMP(6) THEN 1 ELSE 0 END
 FROM `sendonce_claims`
 WHERE source = :source;
 
@@ -229,7 +229,7 @@ WHERE token = :token
 
 -- reap.deadAlone
 UPDATE `receivers`
-SET `status` = 4, `next_attempt` = NULL, `last_error` = :reason
+SET `status` = 4, `next_attempt` = NULL, `last_error` = :reason, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - :doubt) MICROSECOND)
 WHERE `id` IN (:keys)
   AND `token` = :token
   AND `status` = 1
@@ -237,14 +237,14 @@ WHERE `id` IN (:keys)
 
 -- reap.sendingUnknown
 UPDATE `receivers`
-SET `status` = 6, `next_attempt` = NULL, `last_error` = :reason
+SET `status` = 6, `next_attempt` = NULL, `last_error` = :reason, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - :doubt) MICROSECOND)
 WHERE `id` IN (:keys)
   AND `token` = :token
   AND `status` = 2;
 
 -- reap.claimedBack
 UPDATE `receivers`
-SET `status` = 0, `next_attempt` = UTC_TIMESTAMP(6), `attempts` = CASE WHEN `attempts` > :last THEN :last ELSE `attempts` END, `last_error` = :reason
+SET `status` = 0, `next_attempt` = UTC_TIMESTAMP(6), `attempts` = CASE WHEN `attempts` > :last THEN :last ELSE `attempts` END, `last_error` = :reason, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - :doubt) MICROSECOND)
 WHERE `id` IN (:keys)
   AND `token` = :token
   AND `status` = 1;
@@ -404,7 +404,7 @@ FROM `sendonce_claims`
 WHERE token = :token;
 
 -- due.rowsOf
-SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND `token` = :token

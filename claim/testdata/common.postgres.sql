@@ -79,21 +79,21 @@ WHERE "id" = ANY (:keys::text::bigint[]);
 
 -- settle.opinions, retry, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond'
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint))
   AND "status" IN (1, 2);
 
 -- settle.opinions, retry, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond', "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint))
   AND "status" IN (1, 2);
 
 -- settle.opinions, retry, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint WHEN :k1::bigint THEN :after1::bigint WHEN :k2::bigint THEN :after2::bigint WHEN :k3::bigint THEN :after3::bigint END)::bigint * interval '1 microsecond'
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint WHEN :k1::bigint THEN :after1::bigint WHEN :k2::bigint THEN :after2::bigint WHEN :k3::bigint THEN :after3::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint) OR ("id" = :k1::bigint
   AND "token" = :t1::bigint) OR ("id" = :k2::bigint
@@ -103,7 +103,7 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, retry, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint WHEN :k1::bigint THEN :after1::bigint WHEN :k2::bigint THEN :after2::bigint WHEN :k3::bigint THEN :after3::bigint END)::bigint * interval '1 microsecond', "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint WHEN :k1::bigint THEN :after1::bigint WHEN :k2::bigint THEN :after2::bigint WHEN :k3::bigint THEN :after3::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint) OR ("id" = :k1::bigint
   AND "token" = :t1::bigint) OR ("id" = :k2::bigint
@@ -113,21 +113,21 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, dead, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL
+SET "status" = 4, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint))
   AND "status" IN (1, 2);
 
 -- settle.opinions, dead, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
+SET "status" = 4, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint))
   AND "status" IN (1, 2);
 
 -- settle.opinions, dead, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL
+SET "status" = 4, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint) OR ("id" = :k1::bigint
   AND "token" = :t1::bigint) OR ("id" = :k2::bigint
@@ -137,7 +137,7 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, dead, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
+SET "status" = 4, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint) OR ("id" = :k1::bigint
   AND "token" = :t1::bigint) OR ("id" = :k2::bigint
@@ -181,21 +181,21 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, unknown, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL
+SET "status" = 6, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint))
   AND "status" IN (1, 2);
 
 -- settle.opinions, unknown, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
+SET "status" = 6, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint))
   AND "status" IN (1, 2);
 
 -- settle.opinions, unknown, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL
+SET "status" = 6, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint) OR ("id" = :k1::bigint
   AND "token" = :t1::bigint) OR ("id" = :k2::bigint
@@ -205,7 +205,7 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, unknown, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
+SET "status" = 6, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint) OR ("id" = :k1::bigint
   AND "token" = :t1::bigint) OR ("id" = :k2::bigint
@@ -214,7 +214,7 @@ WHERE (("id" = :k0::bigint
   AND "status" IN (1, 2);
 
 -- reap.claims
-SELECT token, owner, mode, alone, lease_ms, (extract(epoch FROM until) * 1000000)::bigint, CASE WHEN until <= now() THEN 1 ELSE 0 END
+SELECT token, owner, mode, alone, lease_ms, (extract(epoch FROM until) * 1000000)::bigint, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM since) * 1000000)::bigint, CASE WHEN until <= now() THEN 1 ELSE 0 END
 FROM "sendonce_claims"
 WHERE source = :source::text;
 
@@ -231,7 +231,7 @@ WHERE token = :token::bigint
 
 -- reap.deadAlone
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL, "last_error" = :reason::text
+SET "status" = 4, "next_attempt" = NULL, "last_error" = :reason::text, "doubt_since" = COALESCE("doubt_since", now() + (0 - :doubt::bigint)::bigint * interval '1 microsecond')
 WHERE "id" = ANY (:keys::text::bigint[])
   AND "token" = :token::bigint
   AND "status" = 1
@@ -239,14 +239,14 @@ WHERE "id" = ANY (:keys::text::bigint[])
 
 -- reap.sendingUnknown
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL, "last_error" = :reason::text
+SET "status" = 6, "next_attempt" = NULL, "last_error" = :reason::text, "doubt_since" = COALESCE("doubt_since", now() + (0 - :doubt::bigint)::bigint * interval '1 microsecond')
 WHERE "id" = ANY (:keys::text::bigint[])
   AND "token" = :token::bigint
   AND "status" = 2;
 
 -- reap.claimedBack
 UPDATE "receivers"
-SET "status" = 0, "next_attempt" = now(), "attempts" = CASE WHEN "attempts" > :last::bigint THEN :last::bigint ELSE "attempts" END, "last_error" = :reason::text
+SET "status" = 0, "next_attempt" = now(), "attempts" = CASE WHEN "attempts" > :last::bigint THEN :last::bigint ELSE "attempts" END, "last_error" = :reason::text, "doubt_since" = COALESCE("doubt_since", now() + (0 - :doubt::bigint)::bigint * interval '1 microsecond')
 WHERE "id" = ANY (:keys::text::bigint[])
   AND "token" = :token::bigint
   AND "status" = 1;
@@ -406,7 +406,7 @@ FROM "sendonce_claims"
 WHERE token = :token::bigint;
 
 -- due.rowsOf
-SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4
+SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
   AND "token" = :token::bigint

@@ -1,6 +1,6 @@
 -- keep.extend
 UPDATE "sendonce_claims"
-SET until = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (lease_ms * 1000) / 1000000.0))
+SET until = strftime('%Y-%m-%d %H:%M:%f', 'now', round((lease_ms * 1000) / 1000000.0, 3) || ' seconds')
 WHERE token IN (SELECT value
 FROM json_each(:tokens));
 
@@ -90,21 +90,21 @@ FROM json_each(:keys));
 
 -- settle.opinions, retry, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
 
 -- settle.opinions, retry, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0)), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
 
 -- settle.opinions, retry, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) / 1000000.0))
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "token" = :t0) OR ("id" = :k1
   AND "token" = :t1) OR ("id" = :k2
@@ -114,7 +114,7 @@ WHERE (("id" = :k0
 
 -- settle.opinions, retry, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) / 1000000.0)), "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE (("id" = :k0
   AND "token" = :t0) OR ("id" = :k1
   AND "token" = :t1) OR ("id" = :k2
@@ -124,21 +124,21 @@ WHERE (("id" = :k0
 
 -- settle.opinions, dead, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL
+SET "status" = 4, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
 
 -- settle.opinions, dead, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
+SET "status" = 4, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
 
 -- settle.opinions, dead, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL
+SET "status" = 4, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "token" = :t0) OR ("id" = :k1
   AND "token" = :t1) OR ("id" = :k2
@@ -148,7 +148,7 @@ WHERE (("id" = :k0
 
 -- settle.opinions, dead, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET "status" = 4, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE (("id" = :k0
   AND "token" = :t0) OR ("id" = :k1
   AND "token" = :t1) OR ("id" = :k2
@@ -192,21 +192,21 @@ WHERE (("id" = :k0
 
 -- settle.opinions, unknown, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL
+SET "status" = 6, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
 
 -- settle.opinions, unknown, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
+SET "status" = 6, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
 
 -- settle.opinions, unknown, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL
+SET "status" = 6, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "token" = :t0) OR ("id" = :k1
   AND "token" = :t1) OR ("id" = :k2
@@ -216,7 +216,7 @@ WHERE (("id" = :k0
 
 -- settle.opinions, unknown, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET "status" = 6, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE (("id" = :k0
   AND "token" = :t0) OR ("id" = :k1
   AND "token" = :t1) OR ("id" = :k2
@@ -225,7 +225,7 @@ WHERE (("id" = :k0
   AND "status" IN (1, 2);
 
 -- reap.claims
-SELECT token, owner, mode, alone, lease_ms, CAST(round((julianday(until) - 2440587.5) * 86400000) AS INTEGER) * 1000, CASE WHEN until <= strftime('%Y-%m-%d %H:%M:%f', 'now') THEN 1 ELSE 0 END
+SELECT token, owner, mode, alone, lease_ms, CAST(round((julianday(until) - 2440587.5) * 86400000) AS INTEGER) * 1000, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday(since) - 2440587.5) * 86400000) AS INTEGER) * 1000, CASE WHEN until <= strftime('%Y-%m-%d %H:%M:%f', 'now') THEN 1 ELSE 0 END
 FROM "sendonce_claims"
 WHERE source = :source;
 
@@ -242,7 +242,7 @@ WHERE token = :token
 
 -- reap.deadAlone
 UPDATE "receivers"
-SET "status" = 4, "next_attempt" = NULL, "last_error" = :reason
+SET "status" = 4, "next_attempt" = NULL, "last_error" = :reason, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - :doubt) / 1000000.0, 3) || ' seconds'))
 WHERE "id" IN (SELECT value
 FROM json_each(:keys))
   AND "token" = :token
@@ -251,7 +251,7 @@ FROM json_each(:keys))
 
 -- reap.sendingUnknown
 UPDATE "receivers"
-SET "status" = 6, "next_attempt" = NULL, "last_error" = :reason
+SET "status" = 6, "next_attempt" = NULL, "last_error" = :reason, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - :doubt) / 1000000.0, 3) || ' seconds'))
 WHERE "id" IN (SELECT value
 FROM json_each(:keys))
   AND "token" = :token
@@ -259,7 +259,7 @@ FROM json_each(:keys))
 
 -- reap.claimedBack
 UPDATE "receivers"
-SET "status" = 0, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now'), "attempts" = CASE WHEN "attempts" > :last THEN :last ELSE "attempts" END, "last_error" = :reason
+SET "status" = 0, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now'), "attempts" = CASE WHEN "attempts" > :last THEN :last ELSE "attempts" END, "last_error" = :reason, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - :doubt) / 1000000.0, 3) || ' seconds'))
 WHERE "id" IN (SELECT value
 FROM json_each(:keys))
   AND "token" = :token
@@ -423,7 +423,7 @@ FROM "sendonce_claims"
 WHERE token = :token;
 
 -- due.rowsOf
-SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4
+SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5
 FROM "receivers"
 WHERE "id" IN (SELECT value
 FROM json_each(:keys))

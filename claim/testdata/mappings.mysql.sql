@@ -57,7 +57,7 @@ WHERE `id` IN (:keys)
 
 -- retry
 UPDATE `receivers`
-SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 END) MICROSECOND, `last_error` = CASE `id` WHEN :k0 THEN :reason0 END
+SET `status` = 0, `token` = 0, `attempts` = `attempts` - CASE `id` WHEN :k0 THEN :free0 END, `next_attempt` = UTC_TIMESTAMP(6) + INTERVAL (CASE `id` WHEN :k0 THEN :after0 END) MICROSECOND, `doubt_since` = COALESCE(`doubt_since`, UTC_TIMESTAMP(6) + INTERVAL (0 - CASE `id` WHEN :k0 THEN :doubt0 END) MICROSECOND), `last_error` = CASE `id` WHEN :k0 THEN :reason0 END
 WHERE ((`id` = :k0
   AND `token` = :t0))
   AND `status` IN (1, 2);

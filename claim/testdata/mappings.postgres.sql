@@ -59,7 +59,7 @@ WHERE "id" = ANY (:keys::text::bigint[])
 
 -- retry
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond', "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
 WHERE (("id" = :k0::bigint
   AND "token" = :t0::bigint))
   AND "status" IN (1, 2);

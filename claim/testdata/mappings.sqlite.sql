@@ -24,7 +24,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
@@ -55,7 +55,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0)), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
@@ -86,7 +86,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "app"."receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
@@ -117,7 +117,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "app"."mail.receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
@@ -148,7 +148,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "order"
-SET "case" = 0, "group" = 0, "limit" = "limit" - CASE "select" WHEN :k0 THEN :free0 END, "when" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "select" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "case" = 0, "group" = 0, "limit" = "limit" - CASE "select" WHEN :k0 THEN :free0 END, "when" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "select" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("select" = :k0
   AND "group" = :t0))
   AND "case" IN (1, 2);
@@ -179,7 +179,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "MailQueue"
-SET "State" = 0, "Token" = 0, "Tries" = "Tries" - CASE "MailId" WHEN :k0 THEN :free0 END, "NextTry" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "MailId" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "State" = 0, "Token" = 0, "Tries" = "Tries" - CASE "MailId" WHEN :k0 THEN :free0 END, "NextTry" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "MailId" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("MailId" = :k0
   AND "Token" = :t0))
   AND "State" IN (1, 2);
@@ -210,7 +210,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "a""b`c; DROP TABLE x --"
-SET "s`t" = 0, "t:oken" = 0, "att?empts" = "att?empts" - CASE "i""d" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "i""d" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "s`t" = 0, "t:oken" = 0, "att?empts" = "att?empts" - CASE "i""d" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "i""d" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("i""d" = :k0
   AND "t:oken" = :t0))
   AND "s`t" IN (1, 2);
@@ -241,7 +241,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 'pending', "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 'pending', "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN ('claimed', 'sending');
@@ -272,7 +272,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 'wartend', "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 'wartend', "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN ('it''s', 'back\slash');
@@ -303,7 +303,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 10, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 10, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (20, 30);
@@ -334,7 +334,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 1, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 1, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (2, 3);
@@ -371,7 +371,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
@@ -413,7 +413,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);
@@ -444,7 +444,7 @@ FROM json_each(:keys))
 
 -- retry
 UPDATE "receivers"
-SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 0, "token" = 0, "attempts" = "attempts" - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds')
 WHERE (("id" = :k0
   AND "token" = :t0))
   AND "status" IN (1, 2);

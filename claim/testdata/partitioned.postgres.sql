@@ -44,7 +44,7 @@ WHERE "id" <= :to::bigint
 ORDER BY "id" LIMIT 100))
   AND ("status" = 0) IS TRUE
   AND "next_attempt" IS NULL
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4),
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
 FROM c;
@@ -62,7 +62,7 @@ WHERE "id" > :from::bigint
 ORDER BY "id" LIMIT 100))
   AND ("status" = 0) IS TRUE
   AND "next_attempt" IS NULL
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4),
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
 FROM c;
@@ -81,7 +81,7 @@ ORDER BY "id"))
   AND ("status" = 0) IS TRUE
   AND "token" = 0
   AND ("next_attempt" IS NULL OR "next_attempt" <= now())
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4),
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
 FROM c;
@@ -100,7 +100,7 @@ ORDER BY "id"))
   AND ("status" = 0) IS TRUE
   AND "token" = 0
   AND "next_attempt" <= now()
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4),
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
 FROM c;
@@ -121,7 +121,7 @@ ORDER BY "id"))
   AND "token" <> 0
   AND "next_attempt" <= now()
   AND "attempts" < :last::bigint
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4),
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
 FROM c;
@@ -142,7 +142,7 @@ ORDER BY "id"))
   AND "token" <> 0
   AND "next_attempt" <= now()
   AND "attempts" >= :last::bigint
-RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4),
+RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
 FROM c;

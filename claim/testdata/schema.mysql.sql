@@ -14,6 +14,7 @@ ALTER TABLE `receivers` ADD COLUMN `attempts` int NOT NULL DEFAULT 0;
 ALTER TABLE `receivers` ADD COLUMN `next_attempt` datetime(6);
 ALTER TABLE `receivers` ADD COLUMN `done_at` datetime(6);
 ALTER TABLE `receivers` ADD COLUMN `last_error` text;
+ALTER TABLE `receivers` ADD COLUMN `doubt_since` datetime(6);
 ALTER TABLE `receivers` ADD COLUMN `generation` int NOT NULL DEFAULT 0;
 CREATE INDEX `receivers_sendonce_due` ON `receivers` (`next_attempt`);
 

@@ -14,6 +14,7 @@ ALTER TABLE "receivers" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "next_attempt" timestamptz;
 ALTER TABLE "receivers" ADD COLUMN "done_at" timestamptz;
 ALTER TABLE "receivers" ADD COLUMN "last_error" text;
+ALTER TABLE "receivers" ADD COLUMN "doubt_since" timestamptz;
 ALTER TABLE "receivers" ADD COLUMN "generation" integer NOT NULL DEFAULT 0;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt") WHERE "next_attempt" IS NOT NULL;
 

@@ -14,6 +14,7 @@ ALTER TABLE "receivers" ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE "receivers" ADD COLUMN "next_attempt" DATETIME;
 ALTER TABLE "receivers" ADD COLUMN "done_at" DATETIME;
 ALTER TABLE "receivers" ADD COLUMN "last_error" text;
+ALTER TABLE "receivers" ADD COLUMN "doubt_since" DATETIME;
 ALTER TABLE "receivers" ADD COLUMN "generation" INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX "receivers_sendonce_due" ON "receivers" ("next_attempt");
 

@@ -44,7 +44,7 @@ WHERE `id` IN (:keys)
   AND (`next_attempt` IS NULL) IS TRUE;
 
 -- read back fresh rows from the start of a window
-SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND `token` = :token
@@ -71,7 +71,7 @@ WHERE `id` IN (:keys)
   AND (`next_attempt` IS NULL) IS TRUE;
 
 -- read back fresh rows
-SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND `token` = :token
@@ -99,7 +99,7 @@ WHERE `id` IN (:keys)
   AND (`next_attempt` IS NULL OR `next_attempt` <= UTC_TIMESTAMP(6));
 
 -- read back rows by the user's order
-SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND `token` = :token
@@ -127,7 +127,7 @@ WHERE `id` IN (:keys)
   AND `next_attempt` <= UTC_TIMESTAMP(6);
 
 -- read back rows that come back
-SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND `token` = :token
@@ -157,7 +157,7 @@ WHERE `id` IN (:keys)
   AND `attempts` < :last;
 
 -- read back suspects
-SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND `token` = :token
@@ -187,7 +187,7 @@ WHERE `id` IN (:keys)
   AND `attempts` >= :last;
 
 -- read back a suspect on its last attempt
-SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, `address` AS c3, `name` AS c4
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND `token` = :token

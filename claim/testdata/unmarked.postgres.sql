@@ -1,5 +1,5 @@
 -- read
-SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4
+SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
@@ -8,7 +8,7 @@ WHERE "id" > :from::bigint
 ORDER BY "id" LIMIT 100;
 
 -- read
-SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4
+SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
   AND ("status" = 0) IS TRUE
@@ -31,21 +31,21 @@ WHERE "id" = ANY (:keys::text::bigint[]);
 
 -- settle.opinions, retry, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond'
+SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint))
   AND "status" = 0;
 
 -- settle.opinions, retry, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond', "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
+SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint))
   AND "status" = 0;
 
 -- settle.opinions, retry, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint WHEN :k1::bigint THEN :after1::bigint WHEN :k2::bigint THEN :after2::bigint WHEN :k3::bigint THEN :after3::bigint END)::bigint * interval '1 microsecond'
+SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint WHEN :k1::bigint THEN :after1::bigint WHEN :k2::bigint THEN :after2::bigint WHEN :k3::bigint THEN :after3::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint) OR ("id" = :k1::bigint
   AND "attempts" = :t1::bigint) OR ("id" = :k2::bigint
@@ -55,7 +55,7 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, retry, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint WHEN :k1::bigint THEN :after1::bigint WHEN :k2::bigint THEN :after2::bigint WHEN :k3::bigint THEN :after3::bigint END)::bigint * interval '1 microsecond', "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
+SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = now() + (CASE "id" WHEN :k0::bigint THEN :after0::bigint WHEN :k1::bigint THEN :after1::bigint WHEN :k2::bigint THEN :after2::bigint WHEN :k3::bigint THEN :after3::bigint END)::bigint * interval '1 microsecond', "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint) OR ("id" = :k1::bigint
   AND "attempts" = :t1::bigint) OR ("id" = :k2::bigint
@@ -65,21 +65,21 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, dead, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = NULL
+SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint))
   AND "status" = 0;
 
 -- settle.opinions, dead, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
+SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint))
   AND "status" = 0;
 
 -- settle.opinions, dead, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = NULL
+SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint) OR ("id" = :k1::bigint
   AND "attempts" = :t1::bigint) OR ("id" = :k2::bigint
@@ -89,7 +89,7 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, dead, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
+SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint) OR ("id" = :k1::bigint
   AND "attempts" = :t1::bigint) OR ("id" = :k2::bigint
@@ -133,21 +133,21 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, unknown, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = NULL
+SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint))
   AND "status" = 0;
 
 -- settle.opinions, unknown, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
+SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text END
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint))
   AND "status" = 0;
 
 -- settle.opinions, unknown, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = NULL
+SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond')
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint) OR ("id" = :k1::bigint
   AND "attempts" = :t1::bigint) OR ("id" = :k2::bigint
@@ -157,7 +157,7 @@ WHERE (("id" = :k0::bigint
 
 -- settle.opinions, unknown, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
+SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0::bigint THEN :free0::bigint WHEN :k1::bigint THEN :free1::bigint WHEN :k2::bigint THEN :free2::bigint WHEN :k3::bigint THEN :free3::bigint END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", now() + (0 - CASE "id" WHEN :k0::bigint THEN :doubt0::bigint WHEN :k1::bigint THEN :doubt1::bigint WHEN :k2::bigint THEN :doubt2::bigint WHEN :k3::bigint THEN :doubt3::bigint END)::bigint * interval '1 microsecond'), "last_error" = CASE "id" WHEN :k0::bigint THEN :reason0::text WHEN :k1::bigint THEN :reason1::text WHEN :k2::bigint THEN :reason2::text WHEN :k3::bigint THEN :reason3::text END
 WHERE (("id" = :k0::bigint
   AND "attempts" = :t0::bigint) OR ("id" = :k1::bigint
   AND "attempts" = :t1::bigint) OR ("id" = :k2::bigint

@@ -1,5 +1,5 @@
 -- read
-SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4
+SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5
 FROM "receivers"
 WHERE "id" > :from
   AND "id" <= :to
@@ -8,7 +8,7 @@ WHERE "id" > :from
 ORDER BY "id" LIMIT 100;
 
 -- read
-SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, "address" AS c3, "name" AS c4
+SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, CAST(round((julianday(strftime('%Y-%m-%d %H:%M:%f', 'now')) - 2440587.5) * 86400000) AS INTEGER) * 1000 - CAST(round((julianday("doubt_since") - 2440587.5) * 86400000) AS INTEGER) * 1000 AS c3, "address" AS c4, "name" AS c5
 FROM "receivers"
 WHERE "id" IN (SELECT value
 FROM json_each(:keys))
@@ -34,21 +34,21 @@ FROM json_each(:keys));
 
 -- settle.opinions, retry, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0))
+SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "attempts" = :t0))
   AND "status" = 0;
 
 -- settle.opinions, retry, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0)), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
+SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
 WHERE (("id" = :k0
   AND "attempts" = :t0))
   AND "status" = 0;
 
 -- settle.opinions, retry, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) / 1000000.0))
+SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "attempts" = :t0) OR ("id" = :k1
   AND "attempts" = :t1) OR ("id" = :k2
@@ -58,7 +58,7 @@ WHERE (("id" = :k0
 
 -- settle.opinions, retry, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', printf('%+.3f seconds', (CASE "id" WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) / 1000000.0)), "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET "status" = 0, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = strftime('%Y-%m-%d %H:%M:%f', 'now', round((CASE "id" WHEN :k0 THEN :after0 WHEN :k1 THEN :after1 WHEN :k2 THEN :after2 WHEN :k3 THEN :after3 END) / 1000000.0, 3) || ' seconds'), "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE (("id" = :k0
   AND "attempts" = :t0) OR ("id" = :k1
   AND "attempts" = :t1) OR ("id" = :k2
@@ -68,21 +68,21 @@ WHERE (("id" = :k0
 
 -- settle.opinions, dead, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = NULL
+SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "attempts" = :t0))
   AND "status" = 0;
 
 -- settle.opinions, dead, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
+SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
 WHERE (("id" = :k0
   AND "attempts" = :t0))
   AND "status" = 0;
 
 -- settle.opinions, dead, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = NULL
+SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "attempts" = :t0) OR ("id" = :k1
   AND "attempts" = :t1) OR ("id" = :k2
@@ -92,7 +92,7 @@ WHERE (("id" = :k0
 
 -- settle.opinions, dead, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET "status" = 4, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE (("id" = :k0
   AND "attempts" = :t0) OR ("id" = :k1
   AND "attempts" = :t1) OR ("id" = :k2
@@ -136,21 +136,21 @@ WHERE (("id" = :k0
 
 -- settle.opinions, unknown, 1 at once, with reason false
 UPDATE "receivers"
-SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = NULL
+SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "attempts" = :t0))
   AND "status" = 0;
 
 -- settle.opinions, unknown, 1 at once, with reason true
 UPDATE "receivers"
-SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
+SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 END
 WHERE (("id" = :k0
   AND "attempts" = :t0))
   AND "status" = 0;
 
 -- settle.opinions, unknown, 4 at once, with reason false
 UPDATE "receivers"
-SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = NULL
+SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds'))
 WHERE (("id" = :k0
   AND "attempts" = :t0) OR ("id" = :k1
   AND "attempts" = :t1) OR ("id" = :k2
@@ -160,7 +160,7 @@ WHERE (("id" = :k0
 
 -- settle.opinions, unknown, 4 at once, with reason true
 UPDATE "receivers"
-SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = NULL, "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
+SET "status" = 6, "attempts" = "attempts" + 1 - CASE "id" WHEN :k0 THEN :free0 WHEN :k1 THEN :free1 WHEN :k2 THEN :free2 WHEN :k3 THEN :free3 END, "next_attempt" = NULL, "doubt_since" = COALESCE("doubt_since", strftime('%Y-%m-%d %H:%M:%f', 'now', round((0 - CASE "id" WHEN :k0 THEN :doubt0 WHEN :k1 THEN :doubt1 WHEN :k2 THEN :doubt2 WHEN :k3 THEN :doubt3 END) / 1000000.0, 3) || ' seconds')), "last_error" = CASE "id" WHEN :k0 THEN :reason0 WHEN :k1 THEN :reason1 WHEN :k2 THEN :reason2 WHEN :k3 THEN :reason3 END
 WHERE (("id" = :k0
   AND "attempts" = :t0) OR ("id" = :k1
   AND "attempts" = :t1) OR ("id" = :k2

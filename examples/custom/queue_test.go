@@ -23,6 +23,9 @@ func TestConformance(t *testing.T) {
 			NoEnder:    true, // claims have no record of their own
 			NoBeginner: true, // so AtLeastOnce is the only promise,
 			NoDelivery: true, // and there is no other to notice
+
+			NoDoubtKeeper: true, // what may have been sent is not remembered,
+			NoExaminer:    true, // and nothing is unknown
 		},
 		Virtual: true, // all time is from package time
 	})

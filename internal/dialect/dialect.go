@@ -48,7 +48,7 @@ type Dialect interface {
 	// Now is the database's clock, as a value for a column of the given type
 	// ("" for the claims table's own): always in one zone.
 	Now(columnType string) string
-	// NowPlus is Now plus the argument :name, in microseconds.
+	// NowPlus is Now plus a number of microseconds; NULL if that is NULL.
 	NowPlus(columnType, micros string) string
 	// Micros turns such a column into microseconds since 1970, and FromMicros
 	// an argument in microseconds into a value for it.

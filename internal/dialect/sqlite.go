@@ -26,7 +26,7 @@ const sqliteFormat = "'%Y-%m-%d %H:%M:%f'"
 func (sqlite) Now(string) string { return "strftime(" + sqliteFormat + ", 'now')" }
 
 func (sqlite) NowPlus(_, micros string) string {
-	return "strftime(" + sqliteFormat + ", 'now', printf('%+.3f seconds', (" + micros + ") / 1000000.0))"
+	return "strftime(" + sqliteFormat + ", 'now', round((" + micros + ") / 1000000.0, 3) || ' seconds')"
 }
 
 func (sqlite) Micros(column string) string {

@@ -26,7 +26,7 @@ func TestUnmarkedConformance(t *testing.T) {
 			servers.Ran(t, c.Name())
 			claimtest.Run(t, harness(t, c.Start(t), goroutines, claimtest.Caps{
 				Unmarked: true, NoBeginner: true, NoLateFacts: true, NoSuspects: true, NoVanished: true, NoPatrol: true,
-				NoDelivery: true, NoReaper: true,
+				NoDelivery: true, NoReaper: true, NoDoubtKeeper: true, NoExaminer: true,
 			}))
 		})
 	}

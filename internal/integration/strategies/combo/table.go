@@ -40,7 +40,7 @@ func (p *Place) TableOn(t testing.TB, admin *sqlx.DB, rows int) *Table {
 	name := fmt.Sprint("mails", tables.Add(1))
 	tb := &Table{
 		Place: p, Admin: admin, Name: name, memory: memlock.New(),
-		Mapping: claim.Table{Name: name, Columns: claim.Columns{DoneAt: "done_at", LastError: "last_error"}},
+		Mapping: claim.Table{Name: name, Columns: claim.Columns{DoneAt: "done_at", LastError: "last_error", DoubtSince: "doubt_since"}},
 	}
 	tb.create(t)
 	tb.Add(t, rows)
