@@ -38,9 +38,9 @@ func TestLeasesAreRenewed(t *testing.T) {
 	})
 }
 
-// docs/faults.md, 3: a renewal that hangs gives no answer, and the send is over
+// docs/faults.md, 4: a renewal that hangs gives no answer, and the send is over
 // before anybody else can have the row.
-func TestRenewalsHang(t *testing.T) {
+func TestFault04_RenewalsHang(t *testing.T) {
 	inFakeTime(t, 5, func(w *world) {
 		cut := w.store()
 		var lost tally
@@ -83,7 +83,7 @@ func TestRenewalsHang(t *testing.T) {
 
 // Once the store says that a claim is gone, what is sent under it ends with
 // ErrLost and what waits is not begun.
-func TestClaimIsTakenAway(t *testing.T) {
+func TestFault04_ClaimIsTakenAway(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		var cause atomic.Pointer[error]
 		var c tally
@@ -117,7 +117,7 @@ func TestClaimIsTakenAway(t *testing.T) {
 
 // docs/semantics.md, section 2: a send starts only if it would end before the
 // lease does, whatever keeps renewals from being confirmed.
-func TestNothingStartsLate(t *testing.T) {
+func TestFault04_NothingStartsLate(t *testing.T) {
 	inFakeTime(t, 100, func(w *world) {
 		cut := w.store()
 		on(&cut.onExtend, fails(errors.New("no route to host")))

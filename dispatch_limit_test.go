@@ -76,7 +76,7 @@ func (m *metronome) calls() (int, int) {
 	return m.asked, m.rows
 }
 
-func TestLimiterIsAskedOncePerSend(t *testing.T) {
+func TestFault22_LimiterIsAskedOncePerSend(t *testing.T) {
 	for _, delivery := range []sendonce.Delivery{sendonce.AtLeastOnce, sendonce.AtMostOnce} {
 		inFakeTime(t, 60, func(w *world) {
 			m := &metronome{every: 100 * time.Millisecond}
@@ -169,7 +169,7 @@ func TestLimiterWithoutAnAnswer(t *testing.T) {
 
 // A provider's "wait 3 s" stops all who share the limit, costs no attempt, and
 // nothing is claimed meanwhile.
-func TestThrottledStopsEverybody(t *testing.T) {
+func TestFault22_ThrottledStopsEverybody(t *testing.T) {
 	inFakeTime(t, 100, func(w *world) {
 		m := &sharedMetronome{metronome{every: 20 * time.Millisecond}}
 		var mu sync.Mutex

@@ -68,7 +68,7 @@ func TestOutageOfAllWorkers(t *testing.T) {
 
 // While results can't be recorded nothing is claimed, there is no tight loop,
 // and Health and the hooks say so.
-func TestResultsThatCannotBeRecorded(t *testing.T) {
+func TestFault06_ResultsThatCannotBeRecorded(t *testing.T) {
 	inFakeTime(t, 1000, func(w *world) {
 		s := w.store()
 		on(&s.onSettle, fails(errGone))
@@ -327,7 +327,7 @@ func TestSendsWaitForTheirMarks(t *testing.T) {
 }
 
 // An error that says of itself that it passes parks nothing.
-func TestTransientErrorsParkNothing(t *testing.T) {
+func TestFault13_TransientErrorsParkNothing(t *testing.T) {
 	inFakeTime(t, 20, func(w *world) {
 		s, log := w.store(), &lines{}
 		on(&s.onSettle, fails(transient{errors.New("the database is locked")}))

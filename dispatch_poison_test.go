@@ -22,7 +22,7 @@ type nastyError struct{}
 func (nastyError) Error() string { panic("no text") }
 
 // What a Sender can do to itself costs its row, not the worker.
-func TestPoisonRows(t *testing.T) {
+func TestFault12_PoisonRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		poison func() error
 		reason string
@@ -56,7 +56,7 @@ func TestPoisonRows(t *testing.T) {
 }
 
 // Recording a failure can't fail for its text.
-func TestReasonsAreFitToBeStored(t *testing.T) {
+func TestFault11_ReasonsAreFitToBeStored(t *testing.T) {
 	for name, text := range map[string]string{
 		"long":          strings.Repeat("é", 100_000),
 		"not UTF-8":     "caf\xe9 \xff\xfe",
@@ -78,7 +78,7 @@ func TestReasonsAreFitToBeStored(t *testing.T) {
 
 // docs/faults.md, 10: a row that kills its worker is dead within MaxAttempts
 // restarts (one more at the most), and no neighbour is charged to death.
-func TestRowThatKillsItsWorker(t *testing.T) {
+func TestFault10_RowThatKillsItsWorker(t *testing.T) {
 	inFakeTime(t, 30, func(w *world) {
 		restarts := 0
 		for ; restarts < 12 && w.row(13).Status != memclaim.Dead; restarts++ {

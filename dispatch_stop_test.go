@@ -16,7 +16,7 @@ import (
 
 // docs/semantics.md, section 7: intake ends at once, what was not begun is
 // pending again at once and uncharged, sends may finish and are recorded.
-func TestStop(t *testing.T) {
+func TestFault07_Stop(t *testing.T) {
 	inFakeTime(t, 40, func(w *world) {
 		r := w.start(w.dispatcher(w.store(), slow(4*time.Second), sendonce.Config{Concurrency: 4, BatchSize: 20}))
 		after(time.Second)
@@ -58,7 +58,7 @@ func TestStopTimeout(t *testing.T) {
 }
 
 // A Send that ignores its context is named, and Run returns all the same.
-func TestStopNamesTheStubborn(t *testing.T) {
+func TestFault07_TheStubbornAreNamed(t *testing.T) {
 	inFakeTime(t, 3, func(w *world) {
 		release := make(chan struct{})
 		r := w.start(w.dispatcher(w.store(), func(_ context.Context, m sendonce.Item[string]) error {
