@@ -2,14 +2,12 @@ package sendonce_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"runtime"
-	"strconv"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,108 +18,152 @@ import (
 )
 
 const (
-	simRows     = 40
-	simAttempts = 4
-	simFaults   = time.Minute     // faults happen for so long
-	simHealing  = 5 * time.Minute // after so much more every row has ended
+	simSend    = 1400 * time.Millisecond
+	simFaults  = 5  // leases
+	simHealing = 40 // leases: after so much more every row has ended
 )
 
 // sim is one schedule of workers and faults.
 type sim struct {
 	*world
 	seed     uint64
+	liveness bool // liveness is judged: faults end, and every row must
+	born     time.Time
 	calm     time.Time // no faults from then on
 	over     chan struct{}
+
+	lease    time.Duration
 	delivery sendonce.Delivery
+	attempts int
 	rate     float64 // of faulty calls
+	ignoring int     // one send in so many ignores its context
+	rare     int     // which rare branches are likely
+	refused  sendonce.Key
+	walls    []simStep // of the wall clock of the workers' machine
+	offset   atomic.Int64
+
+	lateCommits sync.WaitGroup
 
 	mu       sync.Mutex
 	workers  []*simWorker
-	log      []*simEntry
+	keys     []int64
+	rows     map[int64]*simRow
 	claims   map[int64]*simClaim
-	tokens   map[sendonce.Key][]*simClaim // the claims that had the row
+	live     []*simClaim // those in the table
+	claimsOf map[int64][]*simClaim
+	log      map[int64][]*simEntry
+	stepped  bool
 	problems []string
 	power    simPower
 }
 
-// simPower is what a run must have met to say anything.
-type simPower struct{ reclaimed, refused, late, second, kills int }
+type simStep struct {
+	at time.Time
+	by time.Duration
+}
 
-var errBusy = errors.New("come back later")
-
-// simEntry is one row in one call of a Sender.
-type simEntry struct {
-	key                  sendonce.Key
-	by                   *simWorker
-	claim                *simClaim
-	claims               int // of this row until now
-	began, ended         time.Time
-	accepted             time.Time // by the provider; zero: it was not
-	said                 bool      // and the Sender has said so
-	free                 bool      // the answer was RetryAfter: not charged
-	permanent, ignorance bool      // no retry helps; the context is ignored
+// wall is the wall clock of the workers' machine.
+func (m *sim) wall(t time.Time) time.Time {
+	t = t.Round(0)
+	out := t
+	for _, s := range m.walls {
+		if !t.Before(s.at) {
+			out = out.Add(s.by)
+		}
+	}
+	return out
 }
 
 // wrong notes a broken rule. m.mu is held.
 func (m *sim) wrong(format string, args ...any) {
-	m.problems = append(m.problems, fmt.Sprintf("%v: ", time.Since(m.calm)+simFaults)+fmt.Sprintf(format, args...))
+	if len(m.problems) < 20 {
+		m.problems = append(m.problems, fmt.Sprintf("%v: ", time.Since(m.born))+fmt.Sprintf(format, args...))
+	}
 }
 
-// Many schedules of workers that are killed, stopped and cut off, with stores
-// that fail, hang and lose replies, and Senders that do all that Senders do. For
-// each, sections 1 to 3, 7 and 8 of docs/semantics.md must hold. SENDONCE_SEEDS
-// is the number of schedules, SENDONCE_SEED runs a single one. A seed decides what
-// happens, not the order of goroutines nor the library's jitter: a rare failure may
-// want several runs of its seed (-count).
-func TestSimulation(t *testing.T) {
-	var power simPower
-	first, seeds, limit := uint64(1), uint64(1<<40), 8*time.Second
-	if n, err := strconv.ParseUint(os.Getenv("SENDONCE_SEEDS"), 10, 64); err == nil {
-		seeds, limit = n, time.Hour
+// The rare branches: what one schedule in three makes likely.
+const (
+	rareOneRow = iota
+	rareOneSender
+	rareGroups
+	rareLongLinger
+	rareNoLinger
+	rareShortStop
+	rareSuspects
+	rareLastTry
+	rareIgnoring
+	rareManyQuick
+	rareRefused
+	rareWall
+	rareRenewals
+	rareBranches
+)
+
+func newSim(t *testing.T, seed uint64) *sim {
+	m := &sim{
+		seed: seed, born: time.Now(), over: make(chan struct{}), liveness: seed%2 == 0,
+		rows: map[int64]*simRow{}, claims: map[int64]*simClaim{}, claimsOf: map[int64][]*simClaim{}, log: map[int64][]*simEntry{},
 	}
-	one, err := strconv.ParseUint(os.Getenv("SENDONCE_SEED"), 10, 64)
-	if err == nil {
-		first, seeds = one, 1
-	}
-	ran, began := 0, time.Now()
-	for seed := first; seed < first+seeds && time.Since(began) < limit && !t.Failed(); seed++ {
-		ran++
-		rows := simRows
-		if seed%8 == 0 { // many quick sends, then slow ones: rows wait for long
-			rows *= 5
+	m.world = &world{T: t, table: memclaim.New[string](&memclaim.Options{Now: m.storeNow})}
+	r := m.dice("world")
+	m.rare = r.IntN(3 * rareBranches)
+	// The shortest lease for that send limit, or a longer one; odd, so that no two
+	// timers of a worker fall together.
+	m.lease = 6*time.Second + 7 + time.Duration(r.IntN(3))*time.Second
+	m.calm = time.Now().Add(simFaults * m.lease)
+	m.delivery = sendonce.Delivery(r.IntN(2))
+	m.attempts = 4
+	m.rate = []float64{0, 0.02, 0.1, 0.3}[r.IntN(4)]
+	m.ignoring = 60
+	n := 8 + r.IntN(8)
+	switch m.rare {
+	case rareLastTry:
+		m.attempts = 1 + r.IntN(2)
+	case rareIgnoring:
+		m.ignoring = 5
+	case rareManyQuick:
+		n = 60
+	case rareRenewals:
+		n = 24
+	case rareRefused:
+		m.refused = int64(1 + r.IntN(n))
+	case rareWall:
+		for range 2 {
+			m.walls = append(m.walls, simStep{m.born.Add(time.Duration(r.Int64N(int64(simFaults * m.lease)))), time.Duration(r.Int64N(int64(4*m.lease))) - 2*m.lease})
+			m.power.Steps++
 		}
-		inFakeTime(t, rows, func(w *world) {
-			m := newSim(w, seed)
-			m.play()
-			for _, p := range m.problems {
-				t.Errorf("SENDONCE_SEED=%d: %s", seed, p)
-			}
-			power.reclaimed += m.power.reclaimed
-			power.refused += m.power.refused
-			power.late += m.power.late
-			power.second += m.power.second
-			power.kills += m.power.kills
+	}
+	m.addRows(r, n)
+	return m
+}
+
+// addRows fills the table: rows come in bursts, so that there is something to do
+// all the time, and some are committed later than rows with larger keys.
+func (m *sim) addRows(r *rand.Rand, n int) {
+	for i := range n {
+		key := int64(i + 1)
+		row := simRow{status: memclaim.Pending}
+		if m.rare == rareSuspects || m.rare == rareRenewals && i%3 == 0 {
+			row.token, row.attempts = 1, r.IntN(m.attempts)
+		}
+		if part := key % 4; part > 0 {
+			row.due = m.storeNow().Add(time.Duration(part-1) * simFaults * m.lease / 3)
+			m.add(key, row)
+			continue
+		}
+		time.AfterFunc(time.Duration(r.Int64N(int64(simFaults*m.lease))), func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.add(key, row)
 		})
 	}
-	t.Logf("%d schedules: %+v", ran, power)
-	if seeds > 1 && (power.reclaimed == 0 || power.refused == 0 || power.late == 0) {
-		t.Errorf("no power: %+v", power)
-	}
 }
 
-func newSim(w *world, seed uint64) *sim {
-	m := &sim{
-		world: w, seed: seed, calm: time.Now().Add(simFaults), over: make(chan struct{}),
-		claims: map[int64]*simClaim{}, tokens: map[sendonce.Key][]*simClaim{},
-	}
-	r := m.dice("world")
-	m.delivery = sendonce.Delivery(r.IntN(2))
-	// Rows come in bursts, so that there is something to do all the time.
-	for key := range len(w.table.Rows()) {
-		require.True(w, w.table.Schedule(key+1, time.Now().Add(time.Duration(key%3)*simFaults/3)))
-	}
-	m.rate = []float64{0, 0.02, 0.1, 0.3}[r.IntN(4)]
-	return m
+func (m *sim) add(key int64, row simRow) {
+	err := m.table.Add(memclaim.Row[string]{Key: key, Status: row.status, Token: row.token, Attempts: row.attempts, NextAttempt: row.due})
+	require.NoError(m, err)
+	m.rows[key] = &row
+	m.keys = append(m.keys, key)
 }
 
 // play runs the schedule and judges it.
@@ -131,43 +173,81 @@ func (m *sim) play() {
 		m.newWorker()
 	}
 	for range 1 + r.IntN(8) {
-		time.Sleep(time.Duration(r.Int64N(int64(simFaults / 5))))
+		time.Sleep(time.Duration(r.Int64N(int64(simFaults * m.lease / 5))))
 		if time.Now().Before(m.calm) {
 			m.strike(r)
 		}
 	}
 	time.Sleep(time.Until(m.calm))
-	m.drained(m.newWorker())
-	time.Sleep(14 * simLease) // what is still sent, marked or ended
-	for _, p := range m.workers {
-		if p.killed.IsZero() {
-			m.healthy(p)
-			if err := p.run.stop(); err != nil {
-				m.wrong("worker %s, when there were no faults any more: %v", p.name, err)
-			}
-			m.released(p)
-			m.accounts(p)
-		}
+	if m.liveness {
+		m.heal()
 	}
 	close(m.over)
 	for _, p := range m.workers {
+		m.mu.Lock()
+		if p.killed.IsZero() {
+			p.killed = time.Now()
+			close(p.kill)
+		}
+		m.mu.Unlock()
 		p.run.cancel()
 		<-p.run.end
 	}
-	time.Sleep(time.Minute)
+	m.lateCommits.Wait()
+	time.Sleep(8 * m.lease) // for Senders that ignore their context
 	m.judge()
+}
+
+// heal waits until everything has ended, and stops the workers one after another.
+func (m *sim) heal() {
+	live := m.alive()
+	if len(live) > 1 { // a stop without faults, with work at hand
+		time.Sleep(m.lease * 3 / 2)
+		m.stopped(live[0])
+	}
+	m.drained(m.newWorker())
+	for range 20 { // what is still sent, marked or ended
+		if !slices.ContainsFunc(m.alive(), func(p *simWorker) bool { return !m.idle(p) }) && len(m.table.Holders()) == 0 {
+			break
+		}
+		time.Sleep(m.lease)
+	}
+	for _, p := range m.alive() {
+		m.healthy(p)
+		m.stopped(p)
+	}
+	if h := m.table.Holders(); len(h) > 0 {
+		m.problem("claims that did not end: %+v", h)
+	}
+}
+
+func (m *sim) problem(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wrong(format, args...)
+}
+
+func (m *sim) alive() (live []*simWorker) {
+	for _, p := range m.workers {
+		if p.killed.IsZero() {
+			live = append(live, p)
+		}
+	}
+	return live
 }
 
 // drained waits until one more worker, without faults, has seen all rows end.
 func (m *sim) drained(p *simWorker) {
-	if err := p.run.stop(); err != nil {
-		m.wrong("a stop at once: %v", err)
+	if err := m.stop(p); err != nil {
+		m.problem("a stop at once: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(m.Context(), simHealing)
+	ctx, cancel := context.WithTimeout(m.Context(), simHealing*m.lease)
 	defer cancel()
-	if _, err := p.run.Drain(ctx); err != nil || m.left() > 0 {
-		m.wrong("%d rows are left: %v", m.left(), err)
+	p.stopping = false
+	if _, err := p.d.Drain(ctx); err != nil || m.left() > 0 {
+		m.problem("%d rows are left: %v", m.left(), err)
 	}
+	m.kill(p)
 }
 
 func (m *sim) left() (n int) {
@@ -179,230 +259,157 @@ func (m *sim) left() (n int) {
 	return n
 }
 
-// strike lets something happen to a worker, or to all of them.
+func (m *sim) kill(p *simWorker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.killed = time.Now()
+	close(p.kill)
+}
+
+func (m *sim) stop(p *simWorker) error {
+	m.mu.Lock()
+	p.stopping = true
+	m.mu.Unlock()
+	return p.run.stop()
+}
+
+// strike lets something happen to a worker, to all of them, or to the table.
 func (m *sim) strike(r *rand.Rand) {
-	var live []*simWorker
-	for _, p := range m.workers {
-		if p.killed.IsZero() {
-			live = append(live, p)
-		}
-	}
+	live := m.alive()
 	p := live[r.IntN(len(live))]
-	outage := time.Now().Add(time.Duration(r.Int64N(int64(4 * simLease)))).UnixNano()
-	mute := r.IntN(2) == 0
-	kind := []string{"", "", "extend", "settle"}[r.IntN(4)]
-	switch r.IntN(5) {
+	switch r.IntN(10) {
 	case 0, 1:
-		m.mu.Lock()
-		p.killed = time.Now()
-		m.power.kills++
-		m.mu.Unlock()
-		close(p.kill)
+		m.power.Kills++
+		m.kill(p)
 		if r.IntN(4) > 0 || len(live) == 1 {
 			m.newWorker()
 		}
 	case 2:
+		m.power.Stops++
 		m.newWorker()
-		if err := p.run.stop(); err == nil {
+		if err := m.stop(p); err == nil {
 			m.released(p)
 		}
-		m.mu.Lock()
-		p.killed = time.Now()
-		m.mu.Unlock()
-		close(p.kill)
-	case 3:
-		live = []*simWorker{p}
-		fallthrough
-	default:
+		m.kill(p)
+	case 3, 4:
+		if r.IntN(2) == 0 {
+			live = []*simWorker{p}
+		}
+		outage := time.Now().Add(time.Duration(r.Int64N(int64(3 * m.lease))))
+		mute, kind := r.IntN(2) == 0, []string{"", "", "extend", "settle"}[r.IntN(4)]
+		m.power.Outages++
 		for _, p := range live {
 			p.mute.Store(mute)
 			p.only.Store(kind)
-			p.cut.Store(min(outage, m.calm.UnixNano()))
+			p.cut.Store(min(outage.UnixNano(), m.calm.UnixNano()))
+		}
+	case 5, 6:
+		if r.IntN(4) > 0 {
+			live = []*simWorker{p}
+		}
+		for _, p := range live {
+			m.standStill(p, m.lease*3/10+time.Duration(r.Int64N(int64(m.lease*13/10))))
+		}
+	case 7:
+		m.mu.Lock()
+		m.stepped = true
+		m.power.Steps++
+		m.mu.Unlock()
+		m.offset.Add(r.Int64N(int64(4*m.lease)) - int64(2*m.lease))
+	default:
+		m.meddle(r)
+	}
+}
+
+// standStill pauses a process.
+func (m *sim) standStill(p *simWorker, d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.power.Pauses++
+	now := time.Now()
+	p.pauses = append(p.pauses, [2]time.Time{now, now.Add(d)})
+	p.until.Store(max(p.until.Load(), now.Add(d).UnixNano()))
+}
+
+// meddle is what the application and operators do.
+func (m *sim) meddle(r *rand.Rand) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := m.keys[r.IntN(len(m.keys))]
+	kind := r.IntN(3)
+	if kind == 0 { // a row that is being sent
+		for _, k := range m.keys {
+			if m.rows[k].held() {
+				key = k
+			}
+		}
+		m.power.Foreign++
+		m.rows[key].status = "archived"
+		m.table.SetStatus(key, "archived")
+	} else if kind == 1 && len(m.live) > 0 {
+		c := m.live[r.IntN(len(m.live))]
+		m.power.Forgotten++
+		c.deleted = true
+		m.drop(c)
+		_ = m.table.End(context.Background(), []int64{c.token})
+	}
+	for _, k := range m.keys {
+		row := m.rows[k]
+		if kind == 2 && (row.status == memclaim.Dead || row.status == memclaim.Unknown || row.status == memclaim.Skipped) {
+			m.power.Requeued += m.table.Requeue(k)
+			row.status, row.token, row.attempts, row.due, row.requeued = memclaim.Pending, 0, 0, m.storeNow(), time.Now()
+			m.same("a requeue", k)
 		}
 	}
 }
 
 func (m *sim) newWorker() *simWorker {
+	n := int64(len(m.workers))
 	p := &simWorker{
-		sim: m, name: fmt.Sprint("w", len(m.workers)), table: m.table.Process(), kill: make(chan struct{}),
-		held: map[sendonce.Key]*simClaim{},
+		sim: m, name: fmt.Sprint("w", n), n: n, table: m.table.Process(), kill: make(chan struct{}),
+		holds: map[int64]*simClaim{}, unmarked: map[sendonce.Ref]bool{}, lease: 30 * time.Second,
 	}
-	r := m.dice(p.name)
-	d, err := sendonce.New[string](p, sendonce.BatchSenderFunc[string](p.send), sendonce.Config{
-		Concurrency: 1 + r.IntN(4), BatchSize: 1 + r.IntN(20), GroupSize: 1 + r.IntN(3), SendTimeout: simSend, Lease: simLease,
-		MaxAttempts: simAttempts, Delivery: m.delivery, Owner: p.name, Logger: slog.New(slog.DiscardHandler),
-		Backoff: func(int) time.Duration { return time.Duration(rand.Int64N(int64(3 * time.Second))) },
-	})
+	r := m.dice("worker", n)
+	backoff := m.dice("backoff", n)
+	var mu sync.Mutex
+	p.cfg = sendonce.Config{
+		Concurrency: 1 + r.IntN(4), BatchSize: 1 + r.IntN(12), GroupSize: 1, SendTimeout: simSend, Lease: m.lease,
+		MaxAttempts: m.attempts, Delivery: m.delivery, Owner: p.name, Logger: slog.New(slog.DiscardHandler),
+		Backoff: func(int) time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(backoff.Int64N(int64(m.lease / 2)))
+		},
+		Hooks: sendonce.Hooks{Lost: func(token int64, _ int) {
+			p.note(func() { p.claims[token].told = time.Now(); p.power.Lost++ })
+		}},
+	}
+	p.rarely(r)
+	d, err := sendonce.New[string](p, sendonce.BatchSenderFunc[string](p.send), p.cfg)
 	require.NoError(m, err)
+	p.d = d
 	m.mu.Lock()
 	m.workers = append(m.workers, p)
 	m.mu.Unlock()
+	time.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond) // no two in step
 	p.run = m.start(d)
 	return p
 }
 
-// send is what all Senders do: each item by itself, in order.
-func (p *simWorker) send(ctx context.Context, items []sendonce.Item[string]) error {
-	entries := p.begin(items)
-	if entries == nil {
-		<-p.over
-		return errGone
-	}
-	defer p.end(entries)
-	errs := make(sendonce.ItemErrors, len(items))
-	for i, e := range entries {
-		r := p.dice(p.name, fmt.Sprint(e.key, items[i].Attempt, e.claims))
-		d := simSend / time.Duration(len(items))
-		if r.IntN(60) == 0 && time.Now().Before(p.calm) {
-			p.ignore(entries)
-			ctx, d = context.WithoutCancel(ctx), time.Duration(r.Int64N(int64(4*simLease)))
-		}
-		errs[i] = p.one(ctx, r, e, d)
-	}
-	p.note(func() {
-		for i, e := range entries {
-			e.said = errs[i] == nil
-			e.free = errors.Is(errs[i], errBusy)
-		}
-	})
-	return errs
-}
-
-// ignore notes that a call ignores the end of its context from now on. What is
-// sent alone doesn't wait for such a call.
-func (p *simWorker) ignore(entries []*simEntry) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.leave(entries)
-	for _, e := range entries {
-		e.ignorance = true
-	}
-}
-
-// leave takes a call off those at work. p.mu is held.
-func (p *simWorker) leave(entries []*simEntry) {
-	if entries[0].ignorance {
-		return
-	}
-	p.flight--
-	if entries[0].claim.alone {
-		p.byItself--
-	}
-}
-
-func (p *simWorker) note(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f()
-}
-
-// one sends one item within about d.
-func (p *simWorker) one(ctx context.Context, r *rand.Rand, e *simEntry, d time.Duration) error {
-	part := d/3 + time.Duration(r.Int64N(int64(d)/8))
-	if p.quick() {
-		part /= 200
-	}
-	if e.ignorance {
-		part = d
-	}
-	if err := p.pause(ctx, part); err != nil {
-		return err
-	}
-	switch r.IntN(24) {
-	case 0, 1:
-		return errFlaky
-	case 2:
-		panic("the Sender is broken")
-	case 3:
-		runtime.Goexit()
-	case 4:
-		return sendonce.NotSent(errFlaky)
-	case 5:
-		return sendonce.RetryAfter(time.Second, errBusy)
-	case 6:
-		p.note(func() { e.permanent = true })
-		return sendonce.Permanent(errFlaky)
-	case 7:
-		return sendonce.Skip("a duplicate")
-	case 8:
-		if e.ignorance {
-			return errFlaky
-		}
-		return p.pause(ctx, time.Hour)
-	}
-	p.note(func() { e.accepted = time.Now() })
-	switch r.IntN(12) {
-	case 0:
-		return sendonce.Ambiguous(errors.New("no answer came"))
-	case 1:
-		panic("after the send")
-	case 2:
-		if !e.ignorance {
-			return p.pause(ctx, time.Hour)
-		}
-	}
-	return p.pause(ctx, part)
-}
-
-// quick: sends are quick and slow by turns, so that claims that were made while
-// they were quick have to wait.
-func (p *simWorker) quick() bool {
-	return p.dice(p.name, time.Now().Truncate(simLease).String()).IntN(2) == 0
-}
-
-// pause is one in a process that may be killed meanwhile.
-func (p *simWorker) pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-p.kill:
-		<-p.over
-		return errGone
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// begin checks what must hold when a send begins.
-func (p *simWorker) begin(items []sendonce.Item[string]) (entries []*simEntry) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead() {
-		return nil
-	}
-	now := time.Now()
-	for _, item := range items {
-		c := p.held[item.Key]
-		if left := c.until.Sub(now); left < simSend+simMargin {
-			p.wrong("the start rule: worker %s begins row %v with %v left", p.name, item.Key, left)
-		}
-		if row := p.row(int(item.Key.(int64))); p.delivery == sendonce.AtMostOnce && row.Status != memclaim.Sending {
-			p.wrong("no intent: worker %s begins row %v, which is %s", p.name, item.Key, row.Status)
-		}
-		e := &simEntry{key: item.Key, by: p, claim: c, claims: len(p.tokens[item.Key]), began: now}
-		entries = append(entries, e)
-		p.log = append(p.log, e)
-	}
-	alone := entries[0].claim.alone
-	if p.flight > 0 && (alone || p.byItself > 0) {
-		p.wrong("worker %s begins row %v beside others (alone: %v)", p.name, items[0].Key, alone)
-	}
-	if p.flight++; alone {
-		p.byItself++
-	}
-	return entries
-}
-
-func (p *simWorker) end(entries []*simEntry) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.leave(entries)
-	for _, e := range entries {
-		e.ended = time.Now()
-		if p.dead() {
-			e.ended = p.killed
-		}
+// rarely makes a rare branch likely.
+func (p *simWorker) rarely(r *rand.Rand) {
+	switch p.rare {
+	case rareOneRow:
+		p.cfg.BatchSize = 1
+	case rareOneSender, rareManyQuick:
+		p.cfg.Concurrency = 1
+	case rareGroups:
+		p.cfg.GroupSize = 2 + r.IntN(3)
+	case rareLongLinger:
+		p.cfg.MarkLinger = time.Second
+	case rareNoLinger:
+		p.cfg.MarkLinger = 1
+	case rareShortStop:
+		p.cfg.StopTimeout = time.Duration(1 + r.IntN(int(simSend)))
 	}
 }

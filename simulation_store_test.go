@@ -3,8 +3,8 @@ package sendonce_test
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,53 +12,58 @@ import (
 	"github.com/sendonce/sendonce/claim/memclaim"
 )
 
-// The store of a simulated worker: memclaim, with faults that a seed decides,
-// and an account of what was really done, which the dispatchers can't see.
-
-const (
-	simSend   = 1400 * time.Millisecond
-	simLease  = 6 * time.Second
-	simMargin = 600 * time.Millisecond // docs/semantics.md, section 2
-)
+// The store of a simulated worker: memclaim, with faults that a seed decides.
+// Each call is held against the model.
 
 // dice are the decisions about one event. They depend on the seed and on what
 // the event is, so that a schedule that goes another way elsewhere changes
-// little here: goroutines and jitter are not the seed's.
-func (m *sim) dice(what ...string) *rand.Rand {
-	h := fnv.New64a()
-	for _, s := range what {
-		h.Write([]byte(s))
-		h.Write([]byte{0})
+// little here.
+func (m *sim) dice(kind string, what ...int64) *rand.Rand {
+	h := uint64(14695981039346656037)
+	for i := range len(kind) {
+		h = (h ^ uint64(kind[i])) * 1099511628211
 	}
-	return rand.New(rand.NewPCG(m.seed, h.Sum64()))
+	for _, n := range what {
+		h = (h ^ uint64(n)) * 1099511628211
+		h ^= h >> 29
+	}
+	return rand.New(rand.NewPCG(m.seed, h))
 }
 
 // simWorker is a process: a Dispatcher and its line to the table.
 type simWorker struct {
 	*sim
-	name  string
-	table *memclaim.Claimer[string]
-	run   *running
-	kill  chan struct{}
-	calls atomic.Int64
-	cut   atomic.Int64 // until then no call gets through, Unix nanoseconds
-	mute  atomic.Bool  // such calls get no answer, else an error
-	only  atomic.Value // the kind of such calls; "": all
+	name         string
+	n            int64
+	table        *memclaim.Claimer[string]
+	cfg          sendonce.Config
+	d            *sendonce.Dispatcher[string]
+	run          *running
+	kill         chan struct{}
+	calls, gates atomic.Int64
+	until        atomic.Int64 // it stands still until then, Unix nanoseconds
+	cut          atomic.Int64 // until then no call gets through
+	mute         atomic.Bool  // such calls get no answer, else an error
+	only         atomic.Value // the kind of such calls; "": all
 
 	// under sim.mu:
 	killed   time.Time // or stopped without having recorded everything
-	held     map[sendonce.Key]*simClaim
+	stopping bool
+	holds    map[int64]*simClaim
+	mine     []*simClaim // known to it, with rows that are not answered
 	faults   []time.Time // of renewals
-	flight   int         // sends at work, those apart that ignored their context
-	byItself int         // of them those of a row that is to be alone
-}
+	pauses   [][2]time.Time
+	active   []*simEntry // the first of each call at work
+	stubborn []*simEntry // sends that ignore their context
 
-// simClaim is what the table knows of a claim.
-type simClaim struct {
-	until time.Time
-	alone bool
-	known bool                       // to its owner: the reply was not lost
-	marks map[sendonce.Key]time.Time // answered by a result that was written
+	unmarked map[sendonce.Ref]bool // finished, and the worker doesn't know of a mark
+	settling time.Time             // since when it tries to record
+	failed   time.Time             // when that failed, if it did
+	odd      bool                  // there are results that can't be recorded
+
+	lease    time.Duration // of its claims, and what it has seen of others
+	lastScan time.Time
+	seen     map[sight]sighting
 }
 
 func (p *simWorker) dead() bool {
@@ -70,194 +75,261 @@ func (p *simWorker) dead() bool {
 	}
 }
 
-// call is one call to the table, with what may happen to it. act is run at most
-// once. Calls of a dead worker never end, as far as anybody can see.
-func (p *simWorker) call(ctx context.Context, kind string, act func(ctx context.Context) error) error {
-	r := p.dice(p.name, kind, string(rune(p.calls.Add(1))))
-	before, after := p.fault(r, kind)
-	if before != nil {
-		p.faulty(kind)
-		if err := before(ctx); err != nil {
-			return err
+// gate is where a process stands still. It does not look at a context.
+func (p *simWorker) gate() {
+	for {
+		d := p.until.Load() - time.Now().UnixNano()
+		if d <= 0 || p.dead() {
+			return
 		}
+		time.Sleep(time.Duration(d + p.gates.Add(1))) // no two at one instant: their order would not be the seed's
 	}
-	if p.dead() {
-		<-p.over
-		return errGone
-	}
-	err := act(ctx)
-	if err == nil && after != nil {
-		p.faulty(kind)
-		err = after(ctx)
-	}
-	if p.dead() {
-		<-p.over
-		return errGone
-	}
-	return err
 }
 
-// fault chooses what comes before and after a call.
-func (p *simWorker) fault(r *rand.Rand, kind string) (before, after func(context.Context) error) {
-	fail := func(context.Context) error { return errGone }
-	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-	late := func(ctx context.Context) error { return pause(ctx, time.Duration(r.Int64N(int64(3*time.Second)))) }
+// lost waits for the end of the schedule: calls of a dead process never end, as
+// far as anybody can see.
+func (p *simWorker) lost() error {
+	<-p.over
+	return errGone
+}
+
+// call is one call to the table, with what may happen to it. act is run at most
+// once, with sim.mu held.
+func call[R any](p *simWorker, ctx context.Context, kind string, act func(ctx context.Context) (R, error)) (R, error) {
+	var none R
+	p.gate()
+	r := p.dice(kind, p.n, p.calls.Add(1))
+	locked := func(ctx context.Context) (R, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return act(ctx)
+	}
+	f := p.fault(r, kind)
+	if f.any() {
+		p.faulty(kind, f)
+	}
+	if f.before != nil {
+		if err := f.before(ctx); err != nil {
+			return none, err
+		}
+	}
+	if p.dead() {
+		return none, p.lost()
+	}
+	if f.commit > 0 { // it is done when nobody waits for it any more
+		p.lateCommits.Go(func() {
+			time.Sleep(f.commit)
+			_, _ = locked(context.WithoutCancel(ctx))
+		})
+		if f.after == nil {
+			return none, errGone
+		}
+		return none, f.after(ctx)
+	}
+	out, err := locked(ctx)
+	if err == nil && f.after != nil {
+		err = f.after(ctx)
+	}
+	p.gate()
+	if p.dead() {
+		return none, p.lost()
+	}
+	if err != nil {
+		return none, err
+	}
+	return out, nil
+}
+
+// simFault is what comes before and after a call.
+type simFault struct {
+	before, after func(context.Context) error
+	commit        time.Duration // how much later it is done
+}
+
+func (f simFault) any() bool { return f.before != nil || f.after != nil || f.commit > 0 }
+
+func refuses(context.Context) error    { return errGone }
+func silent(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+// fault chooses them.
+func (p *simWorker) fault(r *rand.Rand, kind string) simFault {
+	late := func(ctx context.Context) error { return pause(ctx, time.Duration(r.Int64N(int64(p.sim.lease/2)))) }
 	if only, _ := p.only.Load().(string); time.Now().UnixNano() < p.cut.Load() && (only == "" || only == kind) {
 		if p.mute.Load() {
-			return silent, nil
+			return simFault{before: silent}
 		}
-		return fail, nil
+		return simFault{before: refuses}
 	}
-	if !time.Now().Before(p.calm) || r.Float64() >= p.rate {
-		return nil, nil
+	rate := p.rate
+	if kind == "extend" && p.rare == rareRenewals {
+		rate = 0.7
 	}
-	switch r.IntN(8) {
+	if !time.Now().Before(p.calm) || r.Float64() >= rate {
+		return simFault{}
+	}
+	switch r.IntN(10) {
 	case 0:
-		return fail, nil
+		return simFault{before: refuses}
 	case 1:
-		return func(context.Context) error { return transient{errors.New("deadlock found")} }, nil
+		return simFault{before: func(context.Context) error { return transient{errors.New("deadlock found")} }}
 	case 2:
-		return silent, nil
+		return simFault{before: silent}
 	case 3, 4:
-		return late, nil
+		return simFault{before: late}
 	case 5:
-		return nil, silent
+		return simFault{after: silent}
 	case 6:
-		return nil, late
+		return simFault{after: late}
+	case 7:
+		return simFault{commit: time.Duration(1 + r.Int64N(int64(p.sim.lease)))}
+	case 8:
+		return simFault{commit: time.Duration(1 + r.Int64N(int64(p.sim.lease))), after: silent}
 	default:
-		return nil, fail
+		return simFault{after: refuses}
 	}
 }
 
 // faulty notes what may end a lease.
-func (p *simWorker) faulty(kind string) {
-	if kind != "extend" {
-		return
-	}
+func (p *simWorker) faulty(kind string, f simFault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.faults = append(p.faults, time.Now())
-}
-
-func (p *simWorker) Claim(ctx context.Context, req sendonce.ClaimRequest) (out sendonce.Batch[string], err error) {
-	err = p.call(ctx, "claim", func(ctx context.Context) error {
-		b, err := p.table.Claim(ctx, req)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if len(b.Items) > req.Limit {
-			p.wrong("a claim of %d rows gave %d", req.Limit, len(b.Items))
-		}
-		c := &simClaim{until: time.Now().Add(req.Lease), alone: b.Alone, marks: map[sendonce.Key]time.Time{}}
-		if len(b.Items) > 0 {
-			p.claims[b.Token] = c
-		}
-		for _, item := range b.Items {
-			p.held[item.Key] = c
-			p.tokens[item.Key] = append(p.tokens[item.Key], c)
-		}
-		out = b
-		return err
-	})
-	if err != nil {
-		return sendonce.Batch[string]{}, err
+	p.power.Faults++
+	if f.commit > 0 {
+		p.power.LateCommits++
+	} else if f.after != nil {
+		p.power.LostReplies++
 	}
-	p.note(func() {
-		if c := p.claims[out.Token]; c != nil {
-			c.known = true
-		}
-	})
-	return out, nil
+	if kind == "extend" {
+		p.faults = append(p.faults, time.Now())
+	}
 }
 
-func (p *simWorker) Extend(ctx context.Context, tokens []int64) (out sendonce.Extension, err error) {
-	err = p.call(ctx, "extend", func(ctx context.Context) error {
+func (p *simWorker) Claim(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[string], error) {
+	began := time.Now()
+	p.mayClaim(began)
+	b, err := call(p, ctx, "claim", func(ctx context.Context) (sendonce.Batch[string], error) {
+		b, err := p.table.Claim(ctx, req)
+		if err == nil {
+			p.claimed(p, req, b, began)
+		}
+		return b, err
+	})
+	if err == nil && len(b.Items) > 0 {
+		p.note(func() {
+			c := p.claims[b.Token]
+			c.known, c.heard = time.Now(), time.Now()
+			p.mine = append(p.mine, c)
+		})
+	}
+	return b, err
+}
+
+// mayClaim checks what must hold when a claim begins: nothing is claimed while
+// results can't be recorded.
+func (p *simWorker) mayClaim(now time.Time) {
+	p.mu.Lock()
+	failed := !p.failed.IsZero() && p.failed.Before(now)
+	p.watched(now)
+	p.mu.Unlock()
+	if failed && strings.HasPrefix(p.d.Health().Problem, "results could not be recorded") {
+		p.note(func() { p.wrong("worker %s claims while results can't be recorded", p.name) })
+	}
+}
+
+func (p *simWorker) Extend(ctx context.Context, tokens []int64) (sendonce.Extension, error) {
+	began := time.Now()
+	p.note(func() { p.watched(began) })
+	ext, err := call(p, ctx, "extend", func(ctx context.Context) (sendonce.Extension, error) {
 		ext, err := p.table.Extend(ctx, tokens)
-		if err != nil {
-			return err
+		if err == nil {
+			p.extended(tokens, ext)
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, t := range tokens {
-			p.claims[t].until = time.Now().Add(simLease)
-		}
-		for _, t := range ext.Lost {
-			p.claims[t].until = time.Time{}
-		}
-		out = ext
-		return nil
+		return ext, err
 	})
-	return out, err
+	if err == nil {
+		p.note(func() {
+			for _, t := range tokens {
+				if c := p.claims[t]; began.After(c.since) {
+					c.since, c.heard = began, time.Now()
+				}
+			}
+		})
+	}
+	return ext, err
 }
 
-func (p *simWorker) Settle(ctx context.Context, rs []sendonce.Result) (out []sendonce.Exception, err error) {
-	err = p.call(ctx, "settle", func(ctx context.Context) error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		mine := map[sendonce.Key]bool{} // else there is nothing to write, or it is refused
+func (p *simWorker) Settle(ctx context.Context, rs []sendonce.Result) ([]sendonce.Exception, error) {
+	p.note(func() {
+		p.watched(time.Now())
+		if p.settling.IsZero() {
+			p.settling = time.Now()
+		}
+	})
+	es, err := call(p, ctx, "settle", func(ctx context.Context) ([]sendonce.Exception, error) {
 		for _, r := range rs {
-			row, _ := p.table.Row(r.Key)
-			mine[r.Key] = row.Token == r.Token
+			if r.Key == p.refused && time.Now().Before(p.calm) {
+				return nil, errors.New("value too long for this column")
+			}
 		}
 		es, err := p.table.Settle(ctx, rs)
-		if err != nil {
-			return err
+		if err == nil {
+			p.settled(rs, es)
 		}
-		refused := map[sendonce.Key]bool{}
-		for _, e := range es {
-			if e.Cause == sendonce.Late {
-				p.power.late++
-				continue
-			}
-			refused[e.Result.Key] = true
-			if e.Result.Outcome != sendonce.Done {
-				p.power.refused++
-			}
-		}
-		seen := map[sendonce.Key]bool{}
-		for _, r := range rs {
-			if seen[r.Key] {
-				p.wrong("row %v stands twice in one Settle", r.Key)
-			}
-			seen[r.Key] = true
-			if c := p.claims[r.Token]; mine[r.Key] && !refused[r.Key] && c.marks[r.Key].IsZero() {
-				c.marks[r.Key] = time.Now()
-			}
-		}
-		out = es
-		return nil
+		return es, err
 	})
-	return out, err
+	p.note(func() {
+		if err != nil {
+			p.failed, p.odd = time.Now(), p.odd || len(rs) == 1
+			return
+		}
+		p.failed, p.settling = time.Time{}, time.Time{}
+		for _, r := range rs {
+			p.claims[r.Token].answered++
+			delete(p.unmarked, sendonce.Ref{Key: r.Key, Token: r.Token})
+		}
+	})
+	return es, err
 }
 
-func (p *simWorker) Begin(ctx context.Context, refs []sendonce.Ref) (out []sendonce.Ref, err error) {
-	err = p.call(ctx, "begin", func(ctx context.Context) error {
+func (p *simWorker) Begin(ctx context.Context, refs []sendonce.Ref) ([]sendonce.Ref, error) {
+	return call(p, ctx, "begin", func(ctx context.Context) ([]sendonce.Ref, error) {
 		lost, err := p.table.Begin(ctx, refs)
-		out = lost
-		return err
+		if err == nil {
+			p.intended(refs, lost)
+		}
+		return lost, err
 	})
-	return out, err
 }
 
 func (p *simWorker) End(ctx context.Context, tokens []int64) error {
-	return p.call(ctx, "end", func(ctx context.Context) error { return p.table.End(ctx, tokens) })
+	_, err := call(p, ctx, "end", func(ctx context.Context) (struct{}, error) {
+		err := p.table.End(ctx, tokens)
+		if err == nil {
+			p.ended(tokens)
+		}
+		return struct{}{}, err
+	})
+	return err
 }
 
-func (p *simWorker) Reap(ctx context.Context, req sendonce.ReapRequest) (out sendonce.Reaped, err error) {
-	err = p.call(ctx, "reap", func(ctx context.Context) error {
+func (p *simWorker) Reap(ctx context.Context, req sendonce.ReapRequest) (sendonce.Reaped, error) {
+	return call(p, ctx, "reap", func(ctx context.Context) (sendonce.Reaped, error) {
 		r, err := p.table.Reap(ctx, req)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.power.reclaimed += r.Returned + r.Dead + r.Unknown
-		out = r
-		return err
+		if err == nil {
+			p.looked(p, req, r)
+		} else {
+			p.seen = nil
+		}
+		return r, err
 	})
-	return out, err
 }
 
-func (p *simWorker) Counts(ctx context.Context) (out sendonce.Counts, err error) {
-	err = p.call(ctx, "counts", func(ctx context.Context) error {
-		out, err = p.table.Counts(ctx)
-		return err
-	})
-	return out, err
+func (p *simWorker) Counts(ctx context.Context) (sendonce.Counts, error) {
+	return call(p, ctx, "counts", p.table.Counts)
+}
+
+func (p *simWorker) note(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
 }
