@@ -17,6 +17,8 @@ require (
 	modernc.org/sqlite v1.62.0
 )
 
+require golang.org/x/time v0.16.0
+
 require (
 	dario.cat/mergo v1.0.0 // indirect
 	filippo.io/edwards25519 v1.2.0 // indirect

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -178,39 +179,71 @@ func TestCancelledWaitGivesItsSlotBack(t *testing.T) {
 	require.ErrorIs(t, l.WaitN(ctx, 1), enough, "a context that has ended")
 }
 
-// A process that stands still when its slot comes begins nothing later with it.
+// A process that stands still before it asks, or before it has the answer, begins
+// nothing with its slot: those of others are as far apart as ever.
 func TestSlotThatIsTakenUpLateIsLost(t *testing.T) {
-	r := servers.Redis(t)
-	key := r.Prefix + "limit"
-	o := sender.RateLimitOptions{Events: 10}
-	client := r.Client(t)
-	sleeper := newLimit(t, client, key, o)
-	other := newLimit(t, r.Client(t), key, o)
-	require.NoError(t, other.WaitN(t.Context(), 1)) // connected; the script is there
+	for _, stands := range []string{"before", "after"} {
+		t.Run(stands, func(t *testing.T) {
+			r := servers.Redis(t)
+			key := r.Prefix + "limit"
+			o := sender.RateLimitOptions{Events: 10}
+			client := r.Client(t)
+			sleeper := newLimit(t, client, key, o)
+			other := newLimit(t, r.Client(t), key, o)
+			require.NoError(t, client.Ping(t.Context()).Err()) // connected
+			require.NoError(t, other.WaitN(t.Context(), 1))    // the script is there
 
-	var calls atomic.Int64
-	client.AddHook(before(func() {
-		if calls.Add(1) == 2 {
-			time.Sleep(450 * time.Millisecond)
-		}
-	}))
-	var b begins
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		assert.NoError(t, sleeper.WaitN(t.Context(), 1))
-		b.add(0)
-	})
-	wg.Go(func() {
-		for range 8 {
-			assert.NoError(t, other.WaitN(t.Context(), 1))
-			b.add(1)
-		}
-	})
-	wg.Wait()
-	assert.GreaterOrEqual(t, calls.Load(), int64(3), "it has asked for another slot")
-	for i := range b.at[1:] {
-		assert.Greater(t, b.at[i+1].Sub(b.at[i]), 50*time.Millisecond, "between two sends")
+			var calls atomic.Int64
+			client.AddHook(around(func(when string) {
+				if when == stands && calls.Add(1) == 2 {
+					time.Sleep(450 * time.Millisecond)
+				}
+			}))
+			var b begins
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				assert.NoError(t, sleeper.WaitN(t.Context(), 1))
+				b.add(0)
+			})
+			wg.Go(func() {
+				for range 8 {
+					assert.NoError(t, other.WaitN(t.Context(), 1))
+					b.add(1)
+				}
+			})
+			wg.Wait()
+			assert.GreaterOrEqual(t, calls.Load(), int64(3), "it has asked for another slot")
+			for i := range b.at[1:] {
+				assert.Greater(t, b.at[i+1].Sub(b.at[i]), 50*time.Millisecond, "between two sends")
+			}
+		})
 	}
+}
+
+// The script itself, asked by one who woke up too late, or too early.
+func TestScriptKnowsWhenATicketIsLate(t *testing.T) {
+	text, err := os.ReadFile("../../../sender/ratelimit.lua")
+	require.NoError(t, err)
+	r := servers.Redis(t)
+	client := r.Client(t)
+	// An interval of 100 ms, no burst, a second ahead, 10 ms late at the most.
+	take := func(ticket ...any) []string {
+		args := append([]any{"take", 100_000, 1, 1_000_000, 10_000, 60_000, 1}, ticket...)
+		reply, err := client.Eval(t.Context(), string(text), []string{r.Prefix + "limit"}, args...).StringSlice()
+		require.NoError(t, err)
+		return reply
+	}
+	first := take(0, 0)
+	require.Equal(t, "wait", first[0])
+	again := take(first[2], first[3])
+	require.Equal(t, "wait", again[0], "too early")
+	require.Equal(t, first[2:4], again[2:4], "it is the same ticket")
+	time.Sleep(150 * time.Millisecond)
+	late := take(first[2], first[3])
+	require.Equal(t, "wait", late[0], "too late")
+	require.NotEqual(t, first[2], late[2], "it is another ticket")
+	void := take(late[2], "1")
+	require.NotEqual(t, late[2], void[2], "one of another epoch is none")
 }
 
 // A clock that is set back would hold everybody up for as long.
@@ -321,20 +354,23 @@ func TestLimitIsKeptOverRestartsOfRedis(t *testing.T) {
 	assert.Greater(t, len(b.at), 20)
 }
 
-// before is called before every command.
-type before func()
+// around is called before and after every command.
+type around func(when string)
 
-func (before) DialHook(next redis.DialHook) redis.DialHook {
+func (around) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-func (f before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (f around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		f()
+		f("before")
+		defer f("after")
 		return next(ctx, cmd)
 	}
 }
 
-func (before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
+
+func scriptFlush(ctx context.Context, c *redis.Client) error { return c.ScriptFlush(ctx).Err() }
