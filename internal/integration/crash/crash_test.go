@@ -114,6 +114,7 @@ func run(t *testing.T, strategy combo.Strategy, delivery sendonce.Delivery, p pl
 	began := time.Now()
 	s.strike(p)
 	struck := time.Since(began)
+	prov.calm.Store(true)
 	s.drained()
 	s.end()
 

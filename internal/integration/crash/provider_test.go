@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,9 +15,10 @@ import (
 
 // provider takes messages over HTTP and writes each one down before it answers. It
 // refuses three in ten, and leaves one in twenty without an answer: half of those
-// it has taken.
+// it has taken. When it is calm it is quick, and always answers.
 type provider struct {
 	ledger *ledger
+	calm   atomic.Bool
 	mu     sync.Mutex
 	keys   map[string]bool
 	extra  int // taken again by their idempotency key
@@ -34,15 +36,20 @@ func startProvider(t *testing.T, path string) (*provider, string) {
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key, _ := strconv.ParseInt(r.FormValue("key"), 10, 64)
-	time.Sleep(5*time.Millisecond + rand.N(40*time.Millisecond))
-	switch n := rand.IntN(40); {
-	case n < 12:
+	n := rand.IntN(40)
+	if p.calm.Load() {
+		n = 0
+	} else {
+		time.Sleep(5*time.Millisecond + rand.N(40*time.Millisecond))
+	}
+	switch {
+	case n > 27:
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
-	case n == 12: // nothing is taken, and nothing is said
+	case n == 1: // nothing is taken, and nothing is said
 		<-r.Context().Done()
 		return
-	case n == 13:
+	case n == 2:
 		p.take(w, r, key)
 		<-r.Context().Done()
 		return
