@@ -38,8 +38,10 @@ type order struct {
 	Takes    time.Duration // a send
 	Stubborn int64         // this row's send ignores its context for a minute
 	Deadly   int64         // this row's send kills the process
-	Pause    time.Duration // before it does
+	Recorded bool          // it does so when what was sent before is recorded
 	Drain    bool          // until nothing is left, not until SIGTERM
+
+	unrecorded func() int
 }
 
 // work is the life of a worker process. It ends with its parent.
@@ -79,6 +81,7 @@ func work(in io.Reader) error {
 	if err != nil {
 		return err
 	}
+	o.unrecorded = func() int { return d.Health().Unrecorded }
 	if o.Drain {
 		_, err = d.Drain(ctx)
 	} else {
@@ -95,7 +98,9 @@ func (o *order) send(ctx context.Context, m item) error {
 	case o.Stubborn:
 		time.Sleep(time.Minute)
 	case o.Deadly:
-		time.Sleep(o.Pause)
+		for end := time.Now().Add(2 * time.Second); o.Recorded && o.unrecorded() > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}

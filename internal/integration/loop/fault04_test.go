@@ -147,7 +147,11 @@ func (s *scene) claimer(t *testing.T) combo.Claimer {
 	return c
 }
 
-func (w *worker) lostTokens() []int64 { w.mu.Lock(); defer w.mu.Unlock(); return append([]int64{}, w.lost...) }
+func (w *worker) lostTokens() []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]int64{}, w.lost...)
+}
 
 // takeAway does to all claims what a reaper does, without its witnesses. It returns
 // the rows, with the token that they had and have.

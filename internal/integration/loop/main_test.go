@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/sendonce/sendonce/internal/integration/servers"
 )
 
@@ -20,6 +22,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // that a line breaks is no news here
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set("8") // these tests wait, and don't compute

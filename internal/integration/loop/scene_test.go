@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sendonce/sendonce"
@@ -85,6 +84,7 @@ func config(name string) sendonce.Config {
 type post struct {
 	name    string
 	sender  sender            // nil: sends at once
+	answer  sender            // nil: the sender's; else asked after a send, and not recorded
 	at      *servers.Database // nil: the scene's, with no proxy between
 	renewAt *servers.Database // nil: as at; else the line of its renewals alone
 	params  []string          // of its connections
@@ -121,8 +121,8 @@ func (w *worker) hooks() sendonce.Hooks {
 	}
 }
 
-func (w *worker) losses() int          { w.mu.Lock(); defer w.mu.Unlock(); return len(w.lost) }
-func (w *worker) unrecordedTold() int  { w.mu.Lock(); defer w.mu.Unlock(); return w.unrecorded }
+func (w *worker) losses() int         { w.mu.Lock(); defer w.mu.Unlock(); return len(w.lost) }
+func (w *worker) unrecordedTold() int { w.mu.Lock(); defer w.mu.Unlock(); return w.unrecorded }
 func (w *worker) causes() (out []sendonce.Cause) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +156,16 @@ func (s *scene) worker(t *testing.T, p post) *worker {
 	rec, err := sendertest.NewFile[combo.Mail](s.record, orAtOnce(p.sender))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rec.Close() })
-	w.Dispatcher, err = sendonce.New[combo.Mail](w.watched, rec.As(p.name), w.cfg)
+	var all sendonce.Sender[combo.Mail] = rec.As(p.name)
+	if p.answer != nil {
+		all = sender(func(ctx context.Context, m item) error {
+			if err := rec.As(p.name).Send(ctx, []item{m}); err != nil {
+				return err
+			}
+			return p.answer(ctx, m)
+		})
+	}
+	w.Dispatcher, err = sendonce.New[combo.Mail](w.watched, all, w.cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -316,8 +325,12 @@ type syncBuffer struct {
 
 var _ io.Writer = (*syncBuffer)(nil)
 
-func (b *syncBuffer) Write(p []byte) (int, error) { b.mu.Lock(); defer b.mu.Unlock(); return b.b.Write(p) }
-func (b *syncBuffer) String() string              { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+func (b *syncBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }
 
 // until returns when the context has ended, and why.
 func until(ctx context.Context) error {
@@ -354,5 +367,3 @@ func names(n int, of string) []string {
 	}
 	return out
 }
-
-var _ = assert.Equal

@@ -60,7 +60,9 @@ func (w *watched) calls(what string, from, to time.Time) (out []call) {
 	return out
 }
 
-func (w *watched) all(what string) []call { return w.calls(what, time.Time{}, time.Now().Add(time.Hour)) }
+func (w *watched) all(what string) []call {
+	return w.calls(what, time.Time{}, time.Now().Add(time.Hour))
+}
 
 // String lists the last calls.
 func (w *watched) String() string {

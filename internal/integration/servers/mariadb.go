@@ -25,13 +25,15 @@ var mariaKind = &kind{
 	localFlags: func(dir, port string) []string {
 		return []string{
 			"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--port=" + port, "--bind-address=127.0.0.1",
-			"--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"),
+			"--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"), "--tmpdir=" + dir,
 		}
 	},
 	program: func() (string, error) { return findProgram("mariadbd", "/usr/sbin", "/usr/local/sbin") },
 	prepare: func(l *local) error {
+		// A server that starts deletes the temporary tables in its tmpdir: others' too.
 		return l.runOnce("mariadb-install-db", "--no-defaults", "--datadir="+filepath.Join(l.dir, "data"),
-			"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+			"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+			"--tmpdir="+l.dir)
 	},
 	users: []string{"mysql"},
 	stop:  syscall.SIGTERM,
