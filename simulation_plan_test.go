@@ -144,7 +144,7 @@ func (m *sim) addRows(r *rand.Rand, n int) {
 		key := int64(i + 1)
 		row := simRow{status: memclaim.Pending}
 		if m.rare == rareSuspects || m.rare == rareRenewals && i%3 == 0 {
-			row.token, row.attempts = 1, r.IntN(m.attempts)
+			row.token, row.attempts = 1, max(r.IntN(m.attempts), r.IntN(m.attempts))
 		}
 		if part := key % 4; part > 0 {
 			row.due = m.storeNow().Add(time.Duration(part-1) * simFaults * m.lease / 3)
@@ -171,6 +171,9 @@ func (m *sim) play() {
 	r := m.dice("plan")
 	for range 2 + r.IntN(3) {
 		m.newWorker()
+	}
+	if m.rare == rareRenewals {
+		m.waves(r)
 	}
 	for range 1 + r.IntN(8) {
 		time.Sleep(time.Duration(r.Int64N(int64(simFaults * m.lease / 5))))
@@ -321,6 +324,17 @@ func (m *sim) strike(r *rand.Rand) {
 	}
 }
 
+// waves: processes stand still for most of a lease, and can't renew until soon
+// after, so that rows wait that may not be begun, and then may.
+func (m *sim) waves(r *rand.Rand) {
+	for i := range time.Duration(3) {
+		time.Sleep(time.Until(m.born.Add(i*m.lease*3/2 + time.Duration(r.Int64N(int64(m.lease/3))))))
+		for _, p := range m.alive() {
+			m.standStill(p, m.lease*6/10+time.Duration(r.Int64N(int64(m.lease*35/100))))
+		}
+	}
+}
+
 // standStill pauses a process.
 func (m *sim) standStill(p *simWorker, d time.Duration) {
 	m.mu.Lock()
@@ -403,6 +417,8 @@ func (p *simWorker) rarely(r *rand.Rand) {
 		p.cfg.BatchSize = 1
 	case rareOneSender, rareManyQuick:
 		p.cfg.Concurrency = 1
+	case rareRenewals:
+		p.cfg.Concurrency = 2 + r.IntN(2)
 	case rareGroups:
 		p.cfg.GroupSize = 2 + r.IntN(3)
 	case rareLongLinger:

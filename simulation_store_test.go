@@ -161,8 +161,11 @@ func (p *simWorker) fault(r *rand.Rand, kind string) simFault {
 		return simFault{before: refuses}
 	}
 	rate := p.rate
-	if kind == "extend" && p.rare == rareRenewals {
-		rate = 0.7
+	if kind == "extend" && p.rare == rareRenewals { // now and then, and then for most of a lease
+		rate = 0.1
+		if time.Since(p.born)%(p.sim.lease*3/2) < p.sim.lease*9/10 {
+			rate = 0.95
+		}
 	}
 	if !time.Now().Before(p.calm) || r.Float64() >= rate {
 		return simFault{}

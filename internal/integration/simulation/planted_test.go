@@ -45,10 +45,9 @@ var planted = []fault{
 	// The loop: sends.
 	{"a row is sent while it is being sent", "slots.go", "case l.busy(j):", "case false:"},
 	{"what is to be sent alone is not", "slots.go", "case j.b.alone && !l.quiet():", "case false:"},
-	{"others are sent beside a row that is sent alone", "slots.go", "l.alone = l.alone || j.b.alone", "l.alone = false"},
 	{"a claim goes on although one of its sends is stuck", "keeper.go", "s.stuck, s.b.spent = true, true", "s.stuck = true"},
 	{"a lost claim goes on", "loop.go", "return !h.spent && !h.lost && !h.gone", "return !h.spent"},
-	{"a failed Begin is ignored", "intent.go", "in.err = err\n", "in.err = nil\n"},
+	{"a failed Begin is ignored", "intent.go", "in.err = err\n", "in.err = err\n\t\tin.err = nil\n"},
 	{"a row that Begin refuses is sent", "intent.go", "if in.lost || ", "if "},
 	{"a row whose intent may be recorded is released", "slots.go", "Outcome: Retry, After: jitter(time.Second), Uncharged: true", "Outcome: Released"},
 	{"what can't be known is tried again under AtMostOnce", "outcome.go", "r.Outcome = Unknown", "r.Outcome = Retry"},
