@@ -141,7 +141,7 @@ func TestLimiterThatLetsNobodyPass(t *testing.T) {
 		a := w.start(w.dispatcher(w.store(), sent, sendonce.Config{Limiter: closed}))
 		after(time.Second)
 		b := w.start(w.dispatcher(w.store(), sent, sendonce.Config{}))
-		after(2 * time.Minute)
+		after(10 * time.Minute)
 		w.sentOnce(10)
 		require.NoError(w, a.stop())
 		require.NoError(w, b.stop())

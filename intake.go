@@ -24,7 +24,7 @@ func (l *loop[T]) intake(ctx context.Context) {
 	var count nextCount
 	for l.waitHungry() {
 		if d := l.paused(); d > 0 {
-			l.rest(d, nil)
+			l.rest(d, nil, nil)
 			continue
 		}
 		b, began, err := l.claim(errs)
@@ -37,7 +37,7 @@ func (l *loop[T]) intake(ctx context.Context) {
 			return
 		case err != nil:
 			errs++
-			l.rest(errorPause(err, errs), nil)
+			l.rest(errorPause(err, errs), nil, nil)
 			continue
 		}
 		errs = 0
@@ -55,7 +55,7 @@ func (l *loop[T]) intake(ctx context.Context) {
 			return
 		}
 		pause = min(max(2*pause, pollFirst), l.cfg.PollInterval)
-		wake = l.rest(jitter(pause), wake)
+		wake = l.rest(jitter(pause), wake, l.freed)
 	}
 }
 
@@ -177,7 +177,7 @@ func (l *loop[T]) jobs(h *held, items []Item[T]) []*job[T] {
 }
 
 // rest waits, at most until something wakes the loop.
-func (l *loop[T]) rest(d time.Duration, wake <-chan struct{}) <-chan struct{} {
+func (l *loop[T]) rest(d time.Duration, wake, freed <-chan struct{}) <-chan struct{} {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {
@@ -185,6 +185,8 @@ func (l *loop[T]) rest(d time.Duration, wake <-chan struct{}) <-chan struct{} {
 		case <-t.C:
 			return wake
 		case <-l.going.Done():
+			return wake
+		case <-freed:
 			return wake
 		case _, ok := <-wake:
 			if ok {

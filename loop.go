@@ -29,6 +29,7 @@ type loop[T any] struct {
 	epoch   time.Time
 	resume  atomic.Int64 // nanoseconds after epoch: nothing begins before
 	turn    chan struct{}
+	freed   chan struct{} // a claim of ours has ended: others may be claimable by it
 	quick   atomic.Int32 // permissions in a row that came at once
 
 	mu        sync.Mutex
@@ -129,7 +130,7 @@ type slot struct {
 
 func newLoop[T any](d *Dispatcher[T], drain bool) *loop[T] {
 	l := &loop[T]{
-		Dispatcher: d, drain: drain, turn: make(chan struct{}, 1), epoch: time.Now(), pace: d.cfg.SendTimeout / 2,
+		Dispatcher: d, drain: drain, turn: make(chan struct{}, 1), freed: make(chan struct{}, 1), epoch: time.Now(), pace: d.cfg.SendTimeout / 2,
 		told: told{}, batches: map[int64]*held{}, sending: map[Key]struct{}{}, slots: map[*slot]struct{}{},
 	}
 	for _, c := range []*sync.Cond{&l.startable, &l.hungry, &l.marked, &l.endable, &l.intended} {

@@ -310,6 +310,10 @@ func (l *loop[T]) end(tokens []int64) bool {
 	defer cancel()
 	err := l.ender.End(ctx, tokens)
 	if err == nil {
+		select {
+		case l.freed <- struct{}{}:
+		default:
+		}
 		return true
 	}
 	l.cfg.Logger.Debug("sendonce: claims could not be ended", "err", err)

@@ -44,6 +44,8 @@ type claimer[T any] struct {
 	// prepare is asked before each claim, and says whether there is anything to
 	// claim from. It may change only and share.
 	prepare func(ctx context.Context) (bool, error)
+	// findRows, if not nil, is another way to find rows and take them.
+	findRows func(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[T], error)
 	// flying, if not nil, are the rows in this process's hands, and the table
 	// does not say so: rows are read, and not marked (see Unmarked).
 	flying *flying
@@ -88,6 +90,9 @@ func (c *claimer[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (send
 	}
 	if err := c.checkDelivery(ctx, req); err != nil {
 		return sendonce.Batch[T]{}, err
+	}
+	if c.findRows != nil {
+		return c.findRows(ctx, req)
 	}
 	return c.claim(ctx, req)
 }
@@ -238,17 +243,10 @@ func (c *claimer[T]) claimOrdered(ctx context.Context, req sendonce.ClaimRequest
 // token is kept, and looked up before the next claim.
 func (c *claimer[T]) takeBatch(ctx context.Context, req sendonce.ClaimRequest, p pick, a dialect.Args, alone bool) (sendonce.Batch[T], error) {
 	b := sendonce.Batch[T]{Token: newToken(), Alone: alone}
-	a["token"], a["source"], a["owner"] = b.Token, c.source, cut(req.Owner, ownerChars)
-	a["mode"], a["lease"], a["alone"] = int64(req.Delivery), req.Lease.Milliseconds(), int64(0)
-	a["last"] = lastBefore(req.MaxAttempts)
-	if alone {
-		a["alone"] = int64(1)
-	}
+	c.bindClaim(a, b, req)
 	items, err := c.take(ctx, p, a)
 	if err != nil {
-		if c.flying == nil && (ctx.Err() != nil || c.d.Classify(err) == dialect.Other) {
-			c.doubts = append(c.doubts, doubt{token: b.Token, at: time.Now(), lease: req.Lease, kind: p.kind})
-		}
+		c.lostReply(ctx, err, b.Token, p.kind, req)
 		return sendonce.Batch[T]{}, err
 	}
 	b.Items = items
@@ -256,10 +254,27 @@ func (c *claimer[T]) takeBatch(ctx context.Context, req sendonce.ClaimRequest, p
 	return b, nil
 }
 
+// bindClaim gives the arguments that a claim's own row has.
+func (c *claimer[T]) bindClaim(a dialect.Args, b sendonce.Batch[T], req sendonce.ClaimRequest) {
+	a["token"], a["source"], a["owner"] = b.Token, c.source, cut(req.Owner, ownerChars)
+	a["mode"], a["lease"], a["alone"] = int64(req.Delivery), req.Lease.Milliseconds(), int64(0)
+	a["last"] = lastBefore(req.MaxAttempts)
+	if b.Alone {
+		a["alone"] = int64(1)
+	}
+}
+
+// lostReply remembers a claim that may stand in the database.
+func (c *claimer[T]) lostReply(ctx context.Context, err error, token int64, k pickKind, req sendonce.ClaimRequest) {
+	if c.flying == nil && (ctx.Err() != nil || c.d.Classify(err) == dialect.Other) {
+		c.doubts = append(c.doubts, doubt{token: token, at: time.Now(), lease: req.Lease, kind: k})
+	}
+}
+
 // doubtful says that rows of vanished workers are in doubt, also in a table that
 // keeps no account of it. Under AtMostOnce those that come back were never begun.
 func (c *claimer[T]) doubtful(items []sendonce.Item[T], k pickKind, req sendonce.ClaimRequest) {
-	if k != suspectRows && k != lastTryRows || req.Delivery == sendonce.AtMostOnce {
+	if k != suspectRows && k != lastTryRows && k != headSuspect || req.Delivery == sendonce.AtMostOnce {
 		return
 	}
 	for i := range items {

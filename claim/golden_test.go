@@ -352,3 +352,18 @@ func TestGoldenUnmarked(t *testing.T) {
 		golden(t, "unmarked."+fileName(d)+".sql", b.String())
 	}
 }
+
+// The statements of Serial: its turns, its look at the first row, and its claim.
+func TestGoldenSerial(t *testing.T) {
+	for _, d := range everyDialect {
+		tab := fullTable
+		tab.Order = "priority DESC, id"
+		c := claimerFor(t, d, tab, "")
+		var b strings.Builder
+		serial := newSerialSQL(c.names)
+		writeAll(&b, "serial", reflect.ValueOf(&serial).Elem())
+		take := c.takes.get(pick{kind: headRow})
+		writeAll(&b, "take", reflect.ValueOf(&take).Elem())
+		golden(t, "serial."+fileName(d)+".sql", b.String())
+	}
+}

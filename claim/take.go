@@ -27,6 +27,8 @@ const (
 	returningRows                 // tried or scheduled, and due: keys are given
 	suspectRows                   // came back from a vanished worker: keys are given
 	lastTryRows                   // the same, on their last attempt
+	headRow                       // the first row of an order: its key is given
+	headSuspect                   // the same, and it came back from a vanished worker
 )
 
 // guard is the condition that a row must meet at the moment it is marked,
@@ -39,6 +41,8 @@ func (n *names) guard(k pickKind) string {
 		return waiting + " AND " + n.d.IsNull(n.next) + n.where
 	case orderedRows:
 		return waiting + " AND " + n.token + " = 0 AND (" + n.next + " IS NULL OR " + isDue + ")" + n.where
+	case headRow, headSuspect:
+		return waiting + " AND (" + n.next + " IS NULL OR " + isDue + ")" + n.where
 	case returningRows:
 		return waiting + " AND " + n.token + " = 0 AND " + isDue + n.where
 	case suspectRows:
@@ -140,55 +144,62 @@ func (c *claimer[T]) take(ctx context.Context, p pick, a dialect.Args) (items []
 	}
 	st, caps := c.takes.get(p), c.d.Caps()
 	c.bind(a)
-	switch {
-	case caps.WriteCTE:
+	if caps.WriteCTE {
 		return c.scanItems(ctx, c.db, st.mark, a)
-	case caps.UpdateReturning:
-		err = c.inTx(ctx, "claim rows", func(tx dialect.Tx) error {
-			if items, err = c.scanItems(ctx, tx, st.mark, a); err != nil {
-				return err
-			}
-			return c.record(ctx, tx, st, a, items)
-		})
-	default:
-		items, err = c.takeReadBack(ctx, p, st, a)
 	}
+	if !caps.UpdateReturning {
+		// Keys that were picked without a lock are only candidates: the guard
+		// decides.
+		if p.locked == "" && p.kind == freshRows {
+			if err := c.pickKeys(ctx, c.db, st, a); err != nil {
+				return nil, err
+			}
+		}
+		if keys, ok := a["keys"].(dialect.Keys); ok && len(keys) == 0 {
+			return nil, nil
+		}
+	}
+	err = c.inTx(ctx, "claim rows", func(tx dialect.Tx) (err error) {
+		items, err = c.takeIn(ctx, tx, p, st, a)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	return items, nil
 }
 
-// takeReadBack is for a database whose UPDATE returns nothing. Keys that were
-// picked without a lock are only candidates: the guard decides, and what is ours
-// is read back by token.
-func (c *claimer[T]) takeReadBack(ctx context.Context, p pick, st taking, a dialect.Args) (items []sendonce.Item[T], err error) {
-	if p.locked == "" && p.kind == freshRows {
-		if err := c.pickKeys(ctx, c.db, st, a); err != nil {
+// takeIn takes within a transaction.
+func (c *claimer[T]) takeIn(ctx context.Context, tx dialect.Tx, p pick, st taking, a dialect.Args) (items []sendonce.Item[T], err error) {
+	switch caps := c.d.Caps(); {
+	case caps.WriteCTE:
+		return c.scanItems(ctx, tx, st.mark, a)
+	case caps.UpdateReturning:
+		items, err = c.scanItems(ctx, tx, st.mark, a)
+	default:
+		items, err = c.markAndReadBack(ctx, tx, p, st, a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return items, c.record(ctx, tx, st, a, items)
+}
+
+// markAndReadBack is for a database whose UPDATE returns nothing: what is ours is
+// read back by token.
+func (c *claimer[T]) markAndReadBack(ctx context.Context, tx dialect.Tx, p pick, st taking, a dialect.Args) ([]sendonce.Item[T], error) {
+	if p.locked != "" {
+		if err := c.pickKeys(ctx, tx, st, a); err != nil {
 			return nil, err
 		}
 	}
-	if keys, ok := a["keys"].(dialect.Keys); ok && len(keys) == 0 {
+	if len(a["keys"].(dialect.Keys)) == 0 {
 		return nil, nil
 	}
-	err = c.inTx(ctx, "claim rows", func(tx dialect.Tx) error {
-		if p.locked != "" {
-			if err := c.pickKeys(ctx, tx, st, a); err != nil {
-				return err
-			}
-		}
-		if len(a["keys"].(dialect.Keys)) == 0 {
-			return nil
-		}
-		if _, err := c.exec(ctx, tx, "claim rows", st.mark, a); err != nil {
-			return err
-		}
-		if items, err = c.scanItems(ctx, tx, st.readBack, a); err != nil {
-			return err
-		}
-		return c.record(ctx, tx, st, a, items)
-	})
-	return items, err
+	if _, err := c.exec(ctx, tx, "claim rows", st.mark, a); err != nil {
+		return nil, err
+	}
+	return c.scanItems(ctx, tx, st.readBack, a)
 }
 
 func (c *claimer[T]) pickKeys(ctx context.Context, q dialect.Querier, st taking, a dialect.Args) error {
