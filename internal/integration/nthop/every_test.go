@@ -1,0 +1,189 @@
+package nthop
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/internal/integration/servers"
+	"github.com/sendonce/sendonce/internal/integration/strategies/combo"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+func soak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("SENDONCE_SOAK") == "" {
+		t.Skip("a long programme: set SENDONCE_SOAK=1")
+	}
+}
+
+func full() bool { return os.Getenv("SENDONCE_FULL") != "" }
+
+// crewFor has as many runs at a time as the database has connections for.
+func crewFor(t *testing.T, d combo.Database) *crew {
+	if d.Dialect == claim.SQLite {
+		return newCrew(t, 30, 90)
+	}
+	return newCrew(t, 10, 18)
+}
+
+// TestNothingFails is the play without a fault: what each row's part is, and how
+// many operations there are.
+func TestNothingFails(t *testing.T) {
+	for _, s := range settings(combo.SQLite) {
+		if s.Strategy == combo.LockedRedis && testing.Short() {
+			continue
+		}
+		t.Run(s.name(), func(t *testing.T) {
+			servers.NoLeaks(t)
+			r := s.stage(t).withoutFault(t)
+			require.Empty(t, r.problems, r)
+			t.Log(r.inj.Count(), "operations")
+		})
+	}
+}
+
+func (st *stage) withoutFault(t *testing.T) *run {
+	return newCrew(t, 1, 1).try(t, st, Fault{}, nil)
+}
+
+// TestEveryOperationSample runs some of TestEveryOperationSoak, and none that
+// hangs: that takes long.
+func TestEveryOperationSample(t *testing.T) {
+	seed := seed(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	kinds := slices.DeleteFunc(Kinds(), Kind.hangs)
+	for _, s := range settings(combo.SQLite) {
+		if s.Strategy == combo.LockedRedis || s.Strategy == combo.LockedMem {
+			continue
+		}
+		t.Run(s.name(), func(t *testing.T) {
+			servers.NoLeaks(t)
+			st, c := s.stage(t), crewFor(t, s.Database)
+			for range 12 {
+				c.start(t, st, drawn(random, kinds, 220), func(*run) {})
+			}
+			c.wait(t)
+		})
+	}
+}
+
+// TestEveryOperationSoak: on SQLite each operation fails in each way, with each
+// strategy. With SENDONCE_FULL it is so on every database; else the others have
+// samples.
+func TestEveryOperationSoak(t *testing.T) {
+	soak(t)
+	seed := seed(t)
+	for _, d := range combo.Databases() {
+		all := settings(d)
+		each := sampleTime / time.Duration(len(all))
+		for i, s := range all {
+			if d.Dialect == claim.SQLite && !full() && s.delivery == sendonce.AtMostOnce && lockedElsewhere[s.Strategy] {
+				continue
+			}
+			t.Run(s.name(), func(t *testing.T) {
+				servers.NoLeaks(t)
+				servers.Ran(t, s.Name())
+				st, c := s.stage(t), crewFor(t, d)
+				if d.Dialect == claim.SQLite || full() {
+					c.everything(t, st)
+				} else {
+					c.sample(t, st, rand.New(rand.NewPCG(seed, uint64(i))), each)
+				}
+				c.wait(t)
+			})
+		}
+	}
+}
+
+// lockedElsewhere are strategies that do on the pool just what Locked with a lock
+// on the pool does, but for the lock.
+var lockedElsewhere = map[combo.Strategy]bool{combo.LockedMem: true, combo.LockedRedis: true}
+
+// sampleTime is how long the samples of one database take. The last ones that hang
+// take as long as their timeouts.
+const sampleTime = 45 * time.Second
+
+// seed is SENDONCE_SEED, or a new one.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(rand.Uint32())
+	if text := os.Getenv("SENDONCE_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, "SENDONCE_SEED")
+	}
+	t.Logf("SENDONCE_SEED=%d", seed)
+	return seed
+}
+
+// drawn is one of the faults of up to most operations.
+func drawn(random *rand.Rand, kinds []Kind, most int) Fault {
+	k := kinds[random.IntN(len(kinds))]
+	if k.counts() {
+		most = max(most/5, 1)
+	}
+	return Fault{N: 1 + random.IntN(most), Kind: k, Broken: random.IntN(2) == 1, Row: random.IntN(3)}
+}
+
+// planned is the fault of a kind at operation n. What else there is to choose
+// differs from one n to the next.
+func planned(n int, k Kind) Fault {
+	h := uint32(n*8+int(k)) * 2654435761
+	return Fault{N: n, Kind: k, Broken: h>>16&1 == 1, Row: int(h >> 20 % 3)}
+}
+
+// everything runs each kind at operation 1, 2, 3 ... until nothing fails any more.
+// SENDONCE_NTH is one kind alone, "hang after", or one run, "hang after:17".
+func (c *crew) everything(t *testing.T, st *stage) {
+	t.Helper()
+	only, number, one := strings.Cut(os.Getenv("SENDONCE_NTH"), ":")
+	for _, k := range Kinds() {
+		switch {
+		case only != "" && only != k.String():
+		case one:
+			n, err := strconv.Atoi(number)
+			require.NoError(t, err, "SENDONCE_NTH")
+			c.start(t, st, planned(n, k), func(*run) {})
+		default:
+			c.each(t, st, k)
+		}
+	}
+}
+
+func (c *crew) each(t *testing.T, st *stage, k Kind) {
+	t.Helper()
+	last := make(chan struct{})
+	end := sync.OnceFunc(func() { close(last) })
+	for n := 1; ; n++ {
+		c.start(t, st, planned(n, k), func(r *run) {
+			if r.inj.Fired() == "" {
+				end()
+			}
+		})
+		select {
+		case <-last:
+			return
+		default:
+		}
+	}
+}
+
+// sample runs as many faults as there is time for.
+func (c *crew) sample(t *testing.T, st *stage, random *rand.Rand, within time.Duration) {
+	t.Helper()
+	most := st.withoutFault(t).inj.Count()
+	for end := time.Now().Add(within); time.Now().Before(end); {
+		c.start(t, st, drawn(random, Kinds(), most), func(*run) {})
+	}
+}
