@@ -151,6 +151,11 @@ func (m *sim) settled(rs []sendonce.Result, es []sendonce.Exception) {
 				m.wrong("row %d stands twice in one Settle", key)
 			}
 		}
+		for _, e := range m.log[key] {
+			if m.delivery == sendonce.AtMostOnce && res.Outcome == sendonce.Retry && e.claim.token == res.Token && !e.accepted.IsZero() {
+				m.wrong("row %d was accepted and is to be tried again under AtMostOnce", key)
+			}
+		}
 		write, cause := r.judge(res)
 		if said != cause {
 			m.wrong("the result %v of row %d, %s, is %v; it must be %v", res.Outcome, key, r.status, said, cause)

@@ -18,7 +18,7 @@ var planted = []fault{
 	{"the patrol needs no second sighting", "claim/memclaim/reap.go", "time.Time{}, lease) >= 2*(lease/3)", "time.Time{}, lease) >= 0"},
 	{"a release is charged as an attempt", "claim/memclaim/settle.go", "t.putBack(r, now, true)", "t.putBack(r, now, false)"},
 	{"a late fact is refused", "claim/memclaim/settle.go", "return sendonce.Late", "return sendonce.NotHeld"},
-	{"Requeue leaves the token", "claim/memclaim/memclaim.go", "r.Attempts, r.Token, r.NextAttempt = 0, 0, t.now()", "r.Attempts, r.NextAttempt = 0, t.now()"},
+	{"Requeue leaves the token", "claim/memclaim/memclaim.go", "n++\n\t\t\tr.Attempts, r.Token", "n++\n\t\t\tdefer func(token int64) { r.Token = token }(r.Token)\n\t\t\tr.Attempts, r.Token"},
 	{"the last try of a suspect is not made alone", "claim/memclaim/claim.go", "alone = len(rows) > 0", "alone = false"},
 	{"an intent is recorded for a claim that is over", "claim/memclaim/claim.go", "!lc.Until.After(now) {\n\t\t\tlost", "now.IsZero() {\n\t\t\tlost"},
 
@@ -50,6 +50,6 @@ var planted = []fault{
 	{"a failed Begin is ignored", "intent.go", "in.err = err\n", "in.err = err\n\t\tin.err = nil\n"},
 	{"a row that Begin refuses is sent", "intent.go", "if in.lost || ", "if "},
 	{"a row whose intent may be recorded is released", "slots.go", "Outcome: Retry, After: jitter(time.Second), Uncharged: true", "Outcome: Released"},
-	{"what can't be known is tried again under AtMostOnce", "outcome.go", "r.Outcome = Unknown", "r.Outcome = Retry"},
+	{"what can't be known is tried again under AtMostOnce", "outcome.go", "c.Delivery == AtMostOnce:\n\t\tr.Outcome = Unknown", "c.Delivery == AtMostOnce:\n\t\tr.Outcome = Retry"},
 	{"one attempt more than allowed", "outcome.go", "case attempt >= c.MaxAttempts:", "case attempt > c.MaxAttempts:"},
 }
