@@ -235,7 +235,7 @@ func TestExecutorStops(t *testing.T) {
 // come out in the order in which they were added.
 func TestFault20_ManyTasksInOneTick(t *testing.T) {
 	r := newTrace()
-	hold := make(chan struct{}) // the first one is at work until all have come
+	var hold chan struct{} // the first one is at work until all have come
 	do := func(_ context.Context, n int) (int, error) {
 		defer r.enter("one", n)()
 		<-hold
@@ -243,6 +243,7 @@ func TestFault20_ManyTasksInOneTick(t *testing.T) {
 	}
 	executing(t, do, nil, func(t *testing.T, e *memclaim.Executor[int, int], _ func() error) {
 		stamp := time.Now()
+		hold = make(chan struct{})
 		var wg sync.WaitGroup
 		var want []int
 		for n := range 200 {
