@@ -30,7 +30,7 @@ type loop[T any] struct {
 	resume  atomic.Int64 // nanoseconds after epoch: nothing begins before
 	turn    chan struct{}
 	freed   chan struct{} // a claim of ours has ended: others may be claimable by it
-	quick   atomic.Int32 // permissions in a row that came at once
+	quick   atomic.Int32  // permissions in a row that came at once
 
 	mu        sync.Mutex
 	startable sync.Cond // senders wait: there may be something to send
