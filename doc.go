@@ -89,6 +89,7 @@
 //	NewLocked      the conditional UPDATE with a lock around it (package lock)
 //	NewPartitioned the same, on keys whose modulo is this worker's own
 //	               (package partition)
+//	NewSerial      one row at a time, in the table's order
 //	NewUnmarked    a SELECT on keys whose partition's lease it holds: the
 //	               fastest, and for AtLeastOnce only
 //

@@ -19,7 +19,7 @@
 //
 // # Choosing a strategy
 //
-// All strategies but the last mark a row in the same way (claimed, and the claim's
+// All strategies but NewUnmarked mark a row in the same way (claimed, and the claim's
 // token), and differ in how claims of several workers keep out of each other's way:
 //
 //   - [NewSkipLocked] passes over rows that another claim is taking at this
@@ -37,6 +37,8 @@
 //   - [NewUnmarked] holds a lease on its part of the keys, and then reads rows
 //     without marking them: the only write is the result. It is the fastest, and
 //     promises less; what that is stands at [Unmarked].
+//   - [NewSerial] is for order: one row at a time, and the next one when it has
+//     come to an end. Everybody who claims from the table must use it.
 //
 // A service changes the strategy by changing the constructor; workers of different
 // marking strategies may even share a table during a deploy.
@@ -55,7 +57,9 @@
 //
 // Each strategy has methods for them: Holders says who holds how many rows,
 // Overview how many rows there are in each state and what waits too long, and
-// Requeue puts rows back that are dead, skipped or unknown. [Doctor] looks at
+// Requeue puts rows back that are dead, skipped or unknown. With
+// [Columns].DoubtSince a row says since when an earlier send of it may have been
+// accepted. [Doctor] looks at
 // plans, indexes, isolation and durability and says what to do.
 //
 // The rules behind all of this, with their reasons, are in docs/semantics.md.
