@@ -71,7 +71,7 @@ func TestEveryOperationSample(t *testing.T) {
 			servers.NoLeaks(t)
 			st, c := s.stage(t), crewFor(t, s.Database)
 			for range 12 {
-				c.start(t, st, drawn(random, kinds, 220), func(*run) {})
+				c.start(t, st, drawn(random, kinds, mostDrawn), func(*run) {})
 			}
 			c.wait(t)
 		})
@@ -85,26 +85,44 @@ func TestEveryOperationSoak(t *testing.T) {
 	soak(t)
 	seed := seed(t)
 	for _, d := range combo.Databases() {
-		all := settings(d)
-		each := sampleTime / time.Duration(len(all))
-		for i, s := range all {
-			if d.Dialect == claim.SQLite && !full() && s.delivery == sendonce.AtMostOnce && lockedElsewhere[s.Strategy] {
+		if d.Dialect != claim.SQLite && !full() {
+			t.Run(d.Name, func(t *testing.T) { sampleOf(t, d, seed) })
+			continue
+		}
+		for _, s := range settings(d) {
+			if !full() && s.delivery == sendonce.AtMostOnce && lockedElsewhere[s.Strategy] {
 				continue
 			}
 			t.Run(s.name(), func(t *testing.T) {
 				servers.NoLeaks(t)
 				servers.Ran(t, s.Name())
 				st, c := s.stage(t), crewFor(t, d)
-				if d.Dialect == claim.SQLite || full() {
-					c.everything(t, st)
-				} else {
-					c.sample(t, st, rand.New(rand.NewPCG(seed, uint64(i))), each)
-				}
+				c.everything(t, st)
 				c.wait(t)
 			})
 		}
 	}
 }
+
+// sampleOf runs as many faults as there is time for, with all strategies of the
+// database in turn.
+func sampleOf(t *testing.T, d combo.Database, seed uint64) {
+	servers.NoLeaks(t)
+	var stages []*stage
+	for _, s := range settings(d) {
+		servers.Ran(t, s.Name())
+		stages = append(stages, s.stage(t))
+	}
+	c, random := crewFor(t, d), rand.New(rand.NewPCG(seed, 0))
+	end := time.Now().Add(sampleTime)
+	for i := 0; time.Now().Before(end); i++ {
+		c.start(t, stages[i%len(stages)], drawn(random, Kinds(), mostDrawn), func(*run) {})
+	}
+	c.wait(t)
+}
+
+// mostDrawn is about how many operations a run has.
+const mostDrawn = 220
 
 // lockedElsewhere are strategies that do on the pool just what Locked with a lock
 // on the pool does, but for the lock.
@@ -176,14 +194,5 @@ func (c *crew) each(t *testing.T, st *stage, k Kind) {
 			return
 		default:
 		}
-	}
-}
-
-// sample runs as many faults as there is time for.
-func (c *crew) sample(t *testing.T, st *stage, random *rand.Rand, within time.Duration) {
-	t.Helper()
-	most := st.withoutFault(t).inj.Count()
-	for end := time.Now().Add(within); time.Now().Before(end); {
-		c.start(t, st, drawn(random, Kinds(), most), func(*run) {})
 	}
 }

@@ -31,6 +31,7 @@ type run struct {
 
 	mu       sync.Mutex
 	log      bytes.Buffer
+	unusual  []string // what a Dispatcher whose claims hold must not meet
 	problems []string
 	slowness bool // all of them can come of a machine that stood still
 }
@@ -63,17 +64,30 @@ func (r *run) Write(line []byte) (int, error) {
 }
 
 const (
-	lease       = 1500 * time.Millisecond
-	makeWithin  = time.Second // a constructor's context
-	drainWithin = 40 * time.Second
+	lease       = 1200 * time.Millisecond
+	makeWithin  = time.Second       // a constructor's context
+	drainWithin = 150 * time.Second // Drain counts rarely where counts are slow
 )
 
 func (r *run) config(owner string) sendonce.Config {
 	return sendonce.Config{
-		Concurrency: 2, BatchSize: 4, SendTimeout: 200 * time.Millisecond, Lease: lease, PollInterval: 100 * time.Millisecond,
+		Concurrency: 2, BatchSize: 4, SendTimeout: 250 * time.Millisecond, Lease: lease, PollInterval: 100 * time.Millisecond,
 		MaxAttempts: maxAttempts, Backoff: func(int) time.Duration { return 5 * time.Millisecond }, Delivery: r.delivery, Owner: owner,
+		Hooks:  sendonce.Hooks{Excepted: r.excepted, Lost: r.lost},
 		Logger: slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+}
+
+func (r *run) excepted(e sendonce.Exception) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unusual = append(r.unusual, fmt.Sprintf("the %v of row %v was not recorded as usual: %v", e.Result.Outcome, e.Result.Key, e.Cause))
+}
+
+func (r *run) lost(token int64, rows int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unusual = append(r.unusual, fmt.Sprintf("claim %d was lost with %d rows", token, rows))
 }
 
 // play runs it, and judges.
@@ -92,6 +106,11 @@ func (r *run) play(ctx context.Context) {
 	}
 	r.tidy(ctx)
 	r.judge(ctx)
+	if !r.fault.Kind.hangs() { // which can last longer than a lease, and keep others from the file
+		for _, what := range r.unusual {
+			r.late("%s", what)
+		}
+	}
 }
 
 // link is a worker's, with the pool that fails.
@@ -114,7 +133,7 @@ func (r *run) link() (*combo.Link, error) {
 func (r *run) drain(ctx context.Context, link *combo.Link) {
 	c, err := r.claimer(ctx, link)
 	if err != nil {
-		r.wrong("the constructor fails again: %v", err)
+		r.late("the constructor fails again: %v", err)
 		return
 	}
 	d, err := sendonce.New(c, r.rec.As("first"), r.config("first"))
@@ -138,6 +157,9 @@ func (r *run) claimer(ctx context.Context, link *combo.Link) (combo.Claimer, err
 	if err == nil {
 		return c, nil
 	}
+	if r.inj.Fired() == "" { // the machine stood still, and the fault comes later
+		return r.spec.Claimer(ctx, link)
+	}
 	if !r.saysWhy(err) {
 		r.late("the constructor's error does not say what is wrong: %v", err)
 	}
@@ -145,7 +167,7 @@ func (r *run) claimer(ctx context.Context, link *combo.Link) (combo.Claimer, err
 }
 
 func (r *run) saysWhy(err error) bool {
-	return r.inj.Fired() != "" && (errors.Is(err, ErrFault) || errors.Is(err, context.DeadlineExceeded))
+	return errors.Is(err, ErrFault) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // leftBehind looks for what a Dispatcher must have given back when Drain returns.
