@@ -30,8 +30,8 @@ type fault struct{ name, file, old, new string }
 // plantedSeeds is how many schedules may pass until a planted fault is found.
 const plantedSeeds = 6000
 
-// TestSimulationSoak: 100,000 schedules, and 5,000 with -race.
-func TestSimulationSoak(t *testing.T) {
+// TestManySchedules: 100,000 schedules, and 5,000 with -race.
+func TestManySchedules(t *testing.T) {
 	soak(t)
 	for _, run := range []struct {
 		name  string
@@ -46,10 +46,10 @@ func TestSimulationSoak(t *testing.T) {
 	}
 }
 
-// TestPlantedFaultsSoak: the simulation finds each of the planted faults. With
+// TestPlantedFaults: the simulation finds each of the planted faults. With
 // SENDONCE_WRITE=1 the table in docs/planted.md is written anew; SENDONCE_PLANTED
 // chooses those with that text in their names.
-func TestPlantedFaultsSoak(t *testing.T) {
+func TestPlantedFaults(t *testing.T) {
 	soak(t)
 	build(t) // fills the cache
 	found := make([]int, len(planted))
@@ -76,8 +76,8 @@ func TestPlantedFaultsSoak(t *testing.T) {
 }
 
 func soak(t *testing.T) {
-	if os.Getenv("SENDONCE_SOAK") == "" {
-		t.Skip("set SENDONCE_SOAK=1, or make soak")
+	if os.Getenv("SENDONCE_SIMULATION") == "" {
+		t.Skip("set SENDONCE_SIMULATION=1, or make simulation")
 	}
 }
 
@@ -152,8 +152,8 @@ func table(found []int) []byte {
 	var b strings.Builder
 	b.WriteString(`# Planted faults
 
-Written by ` + "`SENDONCE_SOAK=1 SENDONCE_WRITE=1 go test -run TestPlantedFaultsSoak ./simulation`" + ` in internal/integration; see [testing](testing.md#the-simulation-of-the-loop).
-Each is the library with one rule left out, and the number of schedules after which the simulation noticed. ` + "`make soak`" + ` checks that it still does.
+Written by ` + "`SENDONCE_SIMULATION=1 SENDONCE_WRITE=1 go test -run TestPlantedFaults ./simulation`" + ` in internal/integration; see [testing](testing.md#the-simulation-of-the-loop).
+Each is the library with one rule left out, and the number of schedules after which the simulation noticed. ` + "`make simulation`" + ` checks that it still does.
 
 | fault | file | schedules |
 |---|---|---|
