@@ -29,12 +29,14 @@ func soak(t *testing.T) {
 
 func full() bool { return os.Getenv("SENDONCE_FULL") != "" }
 
-// crewFor has as many runs at a time as the database has connections for.
-func crewFor(t *testing.T, d combo.Database) *crew {
+// crewFor has as many runs at a time as the database has connections for, if so
+// many crews share it.
+func crewFor(t *testing.T, d combo.Database, crews int) *crew {
+	t.Helper()
 	if d.Dialect == claim.SQLite {
-		return newCrew(t, 30, 90)
+		return newCrew(t, 32/crews, 96/crews)
 	}
-	return newCrew(t, 10, 18)
+	return newCrew(t, 10/crews, 18/crews)
 }
 
 // TestNothingFails is the play without a fault: what each row's part is, and how
@@ -69,7 +71,7 @@ func TestEveryOperationSample(t *testing.T) {
 		}
 		t.Run(s.name(), func(t *testing.T) {
 			servers.NoLeaks(t)
-			st, c := s.stage(t), crewFor(t, s.Database)
+			st, c := s.stage(t), crewFor(t, s.Database, 1)
 			for range 12 {
 				c.start(t, st, drawn(random, kinds, mostDrawn), func(*run) {})
 			}
@@ -85,35 +87,38 @@ func TestEveryOperationSoak(t *testing.T) {
 	soak(t)
 	seed := seed(t)
 	for _, d := range combo.Databases() {
-		if d.Dialect != claim.SQLite && !full() {
-			t.Run(d.Name, func(t *testing.T) { sampleOf(t, d, seed) })
-			continue
-		}
-		for _, s := range settings(d) {
-			if !full() && s.delivery == sendonce.AtMostOnce && lockedElsewhere[s.Strategy] {
-				continue
+		t.Run(d.Name, func(t *testing.T) {
+			servers.NoLeaks(t)
+			if d.Dialect != claim.SQLite && !full() {
+				sampleOf(t, d, seed)
+				return
 			}
-			t.Run(s.name(), func(t *testing.T) {
-				servers.NoLeaks(t)
-				servers.Ran(t, s.Name())
-				st, c := s.stage(t), crewFor(t, d)
-				c.everything(t, st)
-				c.wait(t)
-			})
-		}
+			for _, s := range settings(d) {
+				if !full() && s.delivery == sendonce.AtMostOnce && lockedElsewhere[s.Strategy] {
+					continue
+				}
+				t.Run(s.role(), func(t *testing.T) {
+					t.Parallel() // the last runs of one hang while the next has begun
+					servers.Ran(t, s.Name())
+					st, c := s.stage(t), crewFor(t, d, 2)
+					c.everything(t, st)
+					c.wait(t)
+				})
+			}
+		})
 	}
 }
 
 // sampleOf runs as many faults as there is time for, with all strategies of the
 // database in turn.
 func sampleOf(t *testing.T, d combo.Database, seed uint64) {
-	servers.NoLeaks(t)
+	t.Helper()
 	var stages []*stage
 	for _, s := range settings(d) {
 		servers.Ran(t, s.Name())
 		stages = append(stages, s.stage(t))
 	}
-	c, random := crewFor(t, d), rand.New(rand.NewPCG(seed, 0))
+	c, random := crewFor(t, d, 1), rand.New(rand.NewPCG(seed, 0))
 	end := time.Now().Add(sampleTime)
 	for i := 0; time.Now().Before(end); i++ {
 		c.start(t, stages[i%len(stages)], drawn(random, Kinds(), mostDrawn), func(*run) {})

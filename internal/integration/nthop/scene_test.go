@@ -77,8 +77,10 @@ type setting struct {
 }
 
 func (s setting) name() string {
-	return fmt.Sprintf("%s/%s/%v", s.Database.Name, s.Strategy, s.delivery)
+	return s.Database.Name + "/" + s.role()
 }
+
+func (s setting) role() string { return fmt.Sprintf("%s/%v", s.Strategy, s.delivery) }
 
 // settings are all strategies that the database can do, under the promises that
 // they can make.
