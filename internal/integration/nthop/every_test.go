@@ -71,7 +71,7 @@ func TestEveryOperationSample(t *testing.T) {
 		}
 		t.Run(s.name(), func(t *testing.T) {
 			servers.NoLeaks(t)
-			st, c := s.stage(t), crewFor(t, s.Database, 1)
+			st, c := s.stage(t), crewFor(t, s.Database, 4)
 			for range 12 {
 				c.start(t, st, drawn(random, kinds, mostDrawn), func(*run) {})
 			}

@@ -31,6 +31,7 @@ type run struct {
 
 	mu       sync.Mutex
 	log      bytes.Buffer
+	slow     bool     // a call of the store's took long, and was not planned to
 	unusual  []string // what a Dispatcher whose claims hold must not meet
 	problems []string
 	slowness bool // all of them can come of a machine that stood still
@@ -73,7 +74,7 @@ func (r *run) config(owner string) sendonce.Config {
 	return sendonce.Config{
 		Concurrency: 2, BatchSize: 4, SendTimeout: 250 * time.Millisecond, Lease: lease, PollInterval: 100 * time.Millisecond,
 		MaxAttempts: maxAttempts, Backoff: func(int) time.Duration { return 5 * time.Millisecond }, Delivery: r.delivery, Owner: owner,
-		Hooks:  sendonce.Hooks{Excepted: r.excepted, Lost: r.lost},
+		Hooks:  sendonce.Hooks{Excepted: r.excepted, Lost: r.lost, Claimed: r.took, Settled: r.took, Extended: r.took},
 		Logger: slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }
@@ -88,6 +89,13 @@ func (r *run) lost(token int64, rows int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unusual = append(r.unusual, fmt.Sprintf("claim %d was lost with %d rows", token, rows))
+}
+
+// took notices a store that stands still: a busy disk, or nobody's turn.
+func (r *run) took(_ int, took time.Duration, _ error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slow = r.slow || took > still && !r.fault.Kind.hangs()
 }
 
 // play runs it, and judges.
