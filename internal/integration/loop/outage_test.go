@@ -165,6 +165,7 @@ func TestOutageIsWaitedOutWithJitter(t *testing.T) {
 		for _, w := range waits {
 			assert.Greater(t, w[4], 2*w[0], "waits grow: %v", w)
 		}
+		noTightLoop(t, workers, gone, time.Now())
 		line.Accept(t)
 		s.Add(t, 4)
 		s.allDone(t, 20*time.Second)
