@@ -212,8 +212,10 @@ func (l *loop[T]) drained(ctx context.Context, next *nextCount) bool {
 	defer cancel()
 	began := time.Now()
 	c, err := l.counter.Counts(ctx)
-	next.at = time.Now().Add(time.Since(began) * countsShare)
+	took := time.Since(began)
+	next.at = time.Now().Add(took * countsShare)
 	if err != nil {
+		next.at = time.Now().Add(min(took, errorMax)) // it may have waited for an answer, and read nothing
 		if !errors.Is(err, context.Canceled) {
 			l.cfg.Logger.Warn("sendonce: can't count what is left; trying again", "err", err)
 		}

@@ -93,11 +93,12 @@ func (sqlite) Begin(ctx context.Context, db *sql.DB) (Tx, error) {
 	if err != nil {
 		return nil, err
 	}
+	tx := &sqliteTx{Conn: conn, open: true}
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		_ = conn.Close()
+		tx.Rollback() // it may have begun all the same
 		return nil, err
 	}
-	return &sqliteTx{Conn: conn, open: true}, nil
+	return tx, nil
 }
 
 func (t *sqliteTx) Commit(ctx context.Context) error {
@@ -116,7 +117,8 @@ func (t *sqliteTx) Rollback() {
 		return
 	}
 	t.open = false
-	if _, err := t.ExecContext(context.Background(), "ROLLBACK"); err != nil {
+	_, err := t.ExecContext(context.Background(), "ROLLBACK")
+	if err != nil && !strings.Contains(err.Error(), "no transaction is active") {
 		_ = t.Raw(func(any) error { return driver.ErrBadConn })
 	}
 	_ = t.Close()
