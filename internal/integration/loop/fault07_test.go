@@ -166,7 +166,7 @@ func TestFault07_TheStubbornRowIsNamedAndKept(t *testing.T) {
 // docs/faults.md, 7: a process gets SIGTERM, and would get SIGKILL a second after its
 // grace time.
 func TestFault07_SIGTERM(t *testing.T) {
-	for name, stubborn := range map[string]bool{"": false, "and one send ignores its context": true} {
+	for name, stubborn := range map[string]bool{"all sends end": false, "one send ignores its context": true} {
 		t.Run(name, func(t *testing.T) {
 			each(t, one, func(t *testing.T, c combo.Combo) { sigterm(t, c, stubborn) })
 		})

@@ -29,7 +29,7 @@ func faulty(n int64) error {
 		var m *item
 		return errors.New(m.IdempotencyKey)
 	case 1:
-		panic(nil) //nolint:govet // that is the fault
+		panic(nil)
 	case 2:
 		runtime.Goexit()
 	case 3:

@@ -75,7 +75,7 @@ func (w *watched) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// end is the last moment up to which the rows of an attempt were surely this
+// sure is the last moment up to which the rows of an attempt were surely this
 // worker's, if one asks at a time: a lease after the begin of the claim, or of the
 // last renewal that was confirmed by then.
 func (w *watched) sure(a attempt, lease time.Duration, at time.Time) time.Time {
