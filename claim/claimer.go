@@ -135,6 +135,7 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 			return sendonce.Batch[T]{}, err
 		}
 	}
+	w.takeTurns(now)
 	limit := roundLimit(req.Limit)
 	collided, walked := 0, 0
 	for range windowsPerClaim {

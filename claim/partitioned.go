@@ -77,7 +77,7 @@ func (s *Partitioned[T]) prepare(ctx context.Context) (bool, error) {
 	c.share = max(1, a.Count/max(1, len(a.Mine)))
 	// What the cursor and the low mark have passed was looked at for other
 	// partitions.
-	c.walker.newLap()
+	c.walker.newLap(time.Now())
 	c.lowReset = time.Time{}
 	s.last = partition.Assignment{Count: a.Count, Mine: slices.Clone(a.Mine)}
 	return len(a.Mine) > 0, nil

@@ -32,33 +32,50 @@ const (
 	trailEvery  = 10 * time.Second
 	restMin     = time.Second // between two looks at rows that were looked at already
 	restPerWork = 20          // and this many times what such a look costs
+
+	// lapMost is how long a lap goes on in one direction: where new rows appear as
+	// fast as they are sent, it would never come to the rows that it began behind,
+	// or left behind.
+	lapMost = 20 * time.Second
+	// lapTurns: then its other part gets one look in so many.
+	lapTurns = 3
 )
 
 // walker is the cursor that finds fresh rows: it goes through the table in key
 // order, window by window, and does not look back at what it has passed. It
 // starts anywhere, goes to the end, then from the first row to where it started;
-// then it stays at the end, where new rows appear. Owned by one Claim at a time.
+// then it stays at the end, where new rows appear. If it does not come to the end,
+// the two parts take turns. Owned by one Claim at a time.
 type walker struct {
 	n       *names
 	windows map[windowForm]*dialect.Stmt
-	size    int // rows of the next window
 	span    *dialect.Stmt
 	probe   *dialect.Stmt
 	highest *dialect.Stmt
 	after   [2]*dialect.Stmt // by whether there is a lower bound
 
+	leg
+	other *leg // the other part of the lap, while the two take turns
+	looks int
+
 	started bool
-	cur     sendonce.Key // the last key looked at; nil: before the first
-	end     sendonce.Key // of the window at hand; nil: not known
 	start   sendonce.Key // where this lap began; nil: at the first row
 	top     sendonce.Key // the end of the table, as far as seen
-	wrapped bool         // this lap is in its second part, from the first row to start
 	resting bool         // the lap is over
 	skipped bool         // rows may have been left behind in this lap: walk another
+	began   time.Time    // the lap, or the rest after it
 
 	worked time.Duration // what looks without a find have cost since the last rest
 	rest   time.Time     // no second look at passed rows before this
 	trail  []trailMark
+}
+
+// leg is the cursor in one part of a lap.
+type leg struct {
+	cur     sendonce.Key // the last key looked at; nil: before the first
+	end     sendonce.Key // of the window at hand; nil: not known
+	size    int          // rows of the next window
+	wrapped bool         // this is the second part, from the first row to start
 }
 
 type trailMark struct {
@@ -73,7 +90,7 @@ type windowForm struct {
 }
 
 func newWalker(n *names) walker {
-	w := walker{n: n, windows: map[windowForm]*dialect.Stmt{}, size: windowMin}
+	w := walker{n: n, windows: map[windowForm]*dialect.Stmt{}, leg: leg{size: windowMin}}
 	w.span = n.d.Compile("SELECT MIN(" + n.key + "), MAX(" + n.key + ") FROM " + n.quoted)
 	w.probe = n.d.Compile("SELECT " + n.status + ", CASE WHEN " + n.next + " IS NULL THEN 1 ELSE 0 END FROM " + n.quoted + " WHERE " + n.key + " > " +
 		n.d.Key(":from", n.keyKind) + " ORDER BY " + n.key + " LIMIT " + strconv.Itoa(probeRows))
@@ -122,7 +139,7 @@ func (s *store) beginWalk(ctx context.Context, scatter bool) error {
 			w.start = randomUUID()
 		}
 	}
-	w.cur, w.started = w.start, true
+	w.cur, w.started, w.began = w.start, true, time.Now()
 	return nil
 }
 
@@ -204,7 +221,9 @@ func (s *store) nextWindow(ctx context.Context, now time.Time) (bool, error) {
 			return false, nil
 		}
 	}
-	w.leaveTrail(now)
+	if w.leaveTrail(now) {
+		s.publish()
+	}
 	return true, nil
 }
 
@@ -212,12 +231,30 @@ func (s *store) nextWindow(ctx context.Context, now time.Time) (bool, error) {
 // can be compared with it.
 func (s *store) publish() {
 	w := &s.walker
-	if !w.resting || w.skipped || w.top == nil || (s.keyKind != dialect.KeyInt && s.keyKind != dialect.KeyUint) {
+	all := !w.wrapped && !w.skipped && (w.resting || w.start == nil) // from the first row on
+	if !all || w.cur == nil || (s.keyKind != dialect.KeyInt && s.keyKind != dialect.KeyUint) {
 		s.passed.Store(nil)
 		return
 	}
-	top := w.top
-	s.passed.Store(&top)
+	at := w.cur
+	s.passed.Store(&at)
+}
+
+// takeTurns is called before each look for fresh rows. When a lap has gone on for
+// long in one direction, its other part gets some of the looks.
+func (w *walker) takeTurns(now time.Time) {
+	switch {
+	case w.other != nil:
+		if w.looks++; w.wrapped || w.looks%lapTurns == 0 {
+			w.leg, *w.other = *w.other, w.leg
+		}
+	case w.wrapped || now.Sub(w.began) < max(lapMost, restPerWork*w.worked):
+	case w.skipped && w.cur != nil: // rows were left behind: from the first row to here
+		w.start, w.resting, w.skipped = w.cur, false, false
+		fallthrough
+	case !w.resting && w.start != nil:
+		w.other, w.worked = &leg{size: windowMin, wrapped: true}, 0
+	}
 }
 
 func (s *store) windowEnd(ctx context.Context) (sendonce.Key, error) {
@@ -263,11 +300,18 @@ func scanMaybeKey(rows *sql.Rows, k dialect.KeyKind) (sendonce.Key, error) {
 // there is nowhere to go for now.
 func (w *walker) lapOver(now time.Time, kind dialect.KeyKind) bool {
 	switch {
+	case w.other != nil && !w.wrapped: // this part is over: the other one goes on alone
+		w.leg, w.other = *w.other, nil
+		return true
+	case w.other != nil: // likewise, and the end of the table is not reached
+		w.leg, w.other = *w.other, nil
+		w.resting, w.start, w.began = true, nil, now
+		return true
 	case !w.resting && !w.wrapped && w.start != nil: // from the first row to where we began
 		w.wrapped, w.cur = true, nil
 		return true
 	case !w.resting: // once around: stay at the end
-		w.resting, w.wrapped, w.start = true, false, nil
+		w.resting, w.wrapped, w.start, w.began = true, false, nil, now
 		w.cur = w.top
 		w.rest = now.Add(max(restMin, restPerWork*w.worked))
 		w.worked = 0
@@ -277,7 +321,7 @@ func (w *walker) lapOver(now time.Time, kind dialect.KeyKind) bool {
 	}
 	grows := kind == dialect.KeyInt || kind == dialect.KeyUint
 	if w.skipped || !grows {
-		w.newLap()
+		w.newLap(now)
 		return true
 	}
 	w.cur = w.minuteAgo(now)
@@ -287,8 +331,9 @@ func (w *walker) lapOver(now time.Time, kind dialect.KeyKind) bool {
 }
 
 // newLap starts again at the first row.
-func (w *walker) newLap() {
-	w.cur, w.end, w.start = nil, nil, nil
+func (w *walker) newLap(now time.Time) {
+	w.cur, w.end, w.start, w.other = nil, nil, nil, nil
+	w.began = now
 	w.wrapped, w.resting, w.skipped = false, false, false
 	w.worked = 0
 }
@@ -304,17 +349,19 @@ func (w *walker) found(limit int) {
 	w.size = min(max(windowMin, windowClaims*limit), windowRows)
 }
 
-func (w *walker) leaveTrail(now time.Time) {
+// leaveTrail notes where the cursor stands, now and then.
+func (w *walker) leaveTrail(now time.Time) bool {
 	if w.wrapped || w.cur == nil {
-		return
+		return false
 	}
 	if n := len(w.trail); n > 0 && now.Sub(w.trail[n-1].at) < trailEvery {
-		return
+		return false
 	}
 	w.trail = append(w.trail, trailMark{now, w.cur})
 	for len(w.trail) > 1 && now.Sub(w.trail[1].at) > lookBack {
 		w.trail = w.trail[1:]
 	}
+	return true
 }
 
 func (w *walker) minuteAgo(now time.Time) sendonce.Key {

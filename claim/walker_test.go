@@ -167,18 +167,84 @@ func TestPublish(t *testing.T) {
 	w := &s.walker
 	s.publish()
 	assert.Nil(t, s.passed.Load())
-	w.top = sendonce.Key(int64(900))
+	w.start, w.cur = sendonce.Key(int64(500)), sendonce.Key(int64(900))
+	s.publish()
+	assert.Nil(t, s.passed.Load(), "it began in the middle")
+	w.wrapped = true
 	s.publish()
 	assert.Nil(t, s.passed.Load(), "not over yet")
-	w.resting = true
+	w.resting, w.wrapped = true, false
 	s.publish()
 	if assert.NotNil(t, s.passed.Load()) {
 		assert.Equal(t, sendonce.Key(int64(900)), *s.passed.Load())
 	}
+	w.resting, w.start = false, nil
+	s.publish()
+	assert.NotNil(t, s.passed.Load(), "it began at the first row")
 	w.skipped = true
 	s.publish()
 	assert.Nil(t, s.passed.Load())
 	w.skipped, s.keyKind = false, dialect.KeyUUID
 	s.publish()
 	assert.Nil(t, s.passed.Load())
+}
+
+// A lap that never comes to the end, because rows are inserted as fast as they are
+// sent, comes to the rows that it began behind all the same (docs/faults.md, 21).
+func TestLapThatNeverEnds(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	w := walk(t, int64(500))
+	w.began = now
+	turns := func(at time.Time) []bool {
+		var out []bool
+		for range 7 {
+			w.takeTurns(at)
+			out = append(out, w.wrapped)
+		}
+		return out
+	}
+	other := func() { // until the other part has its turn
+		for was := w.wrapped; w.wrapped == was; {
+			w.takeTurns(now.Add(lapMost))
+		}
+	}
+	none := make([]bool, 7)
+	w.nothingUpTo(900)
+	assert.Equal(t, none, turns(now.Add(lapMost-1)))
+	assert.Equal(t, []bool{false, false, false, true, false, false, true}, turns(now.Add(lapMost)), "then one look in three")
+	assert.Nil(t, w.cur, "from the first row")
+	w.nothingUpTo(500)
+	assert.Equal(t, int64(900), w.top)
+	other()
+	assert.Equal(t, int64(900), w.cur, "the other part has kept its place")
+	w.nothingUpTo(1000)
+	other()
+	assert.Equal(t, int64(500), w.cur)
+	assert.True(t, w.lapOver(now.Add(lapMost), dialect.KeyInt), "the second part is over")
+	assert.Equal(t, int64(1000), w.cur)
+	assert.True(t, w.resting)
+	assert.False(t, w.wrapped)
+	assert.Equal(t, none, turns(now.Add(100*lapMost)), "all was seen")
+
+	// Rows were left behind: once more from the first row to here.
+	w.skipped = true
+	assert.Contains(t, turns(now.Add(200*lapMost)), true)
+	assert.Equal(t, int64(1000), w.start)
+	assert.False(t, w.skipped)
+}
+
+// If the end is reached while the two parts take turns, the second goes on alone.
+func TestLapEndsWhileTakingTurns(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	w := walk(t, int64(500))
+	w.began = now
+	w.nothingUpTo(900)
+	w.takeTurns(now.Add(lapMost)) // one more look at the first part
+	assert.True(t, w.lapOver(now.Add(lapMost), dialect.KeyInt))
+	assert.True(t, w.wrapped)
+	w.nothingUpTo(500)
+	assert.True(t, w.lapOver(now.Add(lapMost), dialect.KeyInt))
+	assert.True(t, w.resting)
+	assert.Equal(t, int64(900), w.cur)
+	assert.Nil(t, w.other)
 }

@@ -113,3 +113,26 @@ func TestFault21_NewRowsDoNotStarveARetry(t *testing.T) {
 		}})
 	})
 }
+
+// New rows, faster than they can be sent, don't starve rows in front of the place
+// where a worker began to look.
+func TestFault21_NewRowsDoNotStarveTheFirstOnesSoak(t *testing.T) {
+	soak(t)
+	each(t, sqlOnly, func(t *testing.T, c combo.Combo) {
+		const rows = 40
+		s := on(t, c, nil, rows)
+		first := s.Keys[:rows:rows]
+		s.start(t, post{
+			name: "A", tune: small,
+			sender: func(context.Context, item) error { time.Sleep(20 * time.Millisecond); return nil },
+		})
+		await(t, 2*time.Minute, "the first rows are sent", func() bool {
+			s.Add(t, 10)
+			time.Sleep(75 * time.Millisecond)
+			log := s.sends(t)
+			return !slices.ContainsFunc(first, func(key sendonce.Key) bool { return len(log.Sends(key)) == 0 })
+		})
+		assert.Greater(t, s.count(t, pending), 20, "new rows wait all the time")
+		s.judge(t, allowed{busy: true, sends: func(sendonce.Key) int { return 1 }})
+	})
+}
