@@ -52,7 +52,10 @@ func TestRateLimitRefusesWhatCannotBeKept(t *testing.T) {
 	_, err = sender.NewRateLimit(nobody(t), "", good)
 	require.ErrorContains(t, err, "key")
 	for _, o := range []sender.RateLimitOptions{
-		good, {Events: 20_000}, {Events: 1, Per: 7 * 24 * time.Hour}, {Events: 100, Burst: 100},
+		good,
+		{Events: 20_000},
+		{Events: 1, Per: 7 * 24 * time.Hour},
+		{Events: 100, Burst: 100},
 		{Events: 1, Per: 10 * time.Millisecond},
 	} {
 		_, err = sender.NewRateLimit(nobody(t), "key", o)

@@ -203,8 +203,13 @@ func TestSTARTTLS(t *testing.T) {
 	require.ErrorContains(t, clear.err, "STARTTLS")
 
 	for _, tt := range []fault{
-		{"greeting", "drop"}, {"greeting", "554 5.3.2 no"}, {"ehlo", "drop"}, {"ehlo", "550 5.7.1 no"},
-		{"starttls", "drop"}, {"starttls", "hang"}, {"starttls", "454 4.7.0 not now"},
+		{"greeting", "drop"},
+		{"greeting", "554 5.3.2 no"},
+		{"ehlo", "drop"},
+		{"ehlo", "550 5.7.1 no"},
+		{"starttls", "drop"},
+		{"starttls", "hang"},
+		{"starttls", "454 4.7.0 not now"},
 		{"starttls", "220 go on\r\n250 said in the clear"},
 	} {
 		s := start(t, secure, with(tt.stage, tt.what))
@@ -212,6 +217,9 @@ func TestSTARTTLS(t *testing.T) {
 		assert.Equal(t, sendonce.Retry, got.outcome, "%v: %v", tt, got.err)
 		assert.Zero(t, got.attempts, "%v", tt)
 		assert.Empty(t, s.got())
+		if strings.Contains(tt.what, "\r\n") { // it would count as said under TLS
+			require.ErrorContains(t, got.err, "in the clear")
+		}
 	}
 }
 

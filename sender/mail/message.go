@@ -56,7 +56,7 @@ type envelope struct {
 func (m Message) compose(key, domain string) (*envelope, error) {
 	from, err := address(m.From)
 	if err != nil {
-		return nil, fmt.Errorf("From: %w", err)
+		return nil, fmt.Errorf("the address in From: %w", err)
 	}
 	e := &envelope{from: bare(from)}
 	switch m.Sender {

@@ -1,8 +1,10 @@
 package mail_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -71,61 +73,63 @@ const (
 	maybe   = "maybe"    // Ambiguous
 )
 
-// Every stage at which a server can fail, and how: the verdict is right under
-// both promises, and what may have been accepted is never called not sent.
+// stages are all at which a server can fail, and how.
+var stages = []struct {
+	stage, what string
+	want        string
+}{
+	{"", "", sent},
+	{"greeting", "drop", all},
+	{"greeting", "hang", all},
+	{"greeting", "421 4.7.0 too many connections", all},
+	{"greeting", "554 5.3.2 no service here", all},
+	{"ehlo", "drop", all},
+	{"ehlo", "hang", all},
+	{"ehlo", "421 4.3.0 go away", all},
+	{"ehlo", "550 5.7.1 go away", all},
+	{"mail", "drop", notSent},
+	{"mail", "hang", notSent},
+	{"mail", "421 4.3.2 closing", all},
+	{"mail", "451 4.3.0 try later", notSent},
+	{"mail", "452 4.3.1 disk full", notSent},
+	{"mail", "503 5.5.1 out of order", notSent},
+	{"mail", "530 5.7.0 log in first", all},
+	{"mail", "550 5.7.1 your address is blocked", all},
+	{"mail", "550 5.1.8 bad sender", dead},
+	{"mail", "552 5.3.4 too big", dead},
+	{"mail", "nonsense", notSent},
+	{"rcpt", "drop", notSent},
+	{"rcpt", "hang", notSent},
+	{"rcpt", "421 4.3.2 closing", all},
+	{"rcpt", "450 4.2.1 mailbox is busy", notSent},
+	{"rcpt", "451 4.7.1 greylisted", notSent},
+	{"rcpt", "550 5.1.1 no such user", dead},
+	{"rcpt", "550 no such user", dead},
+	{"rcpt", "552 5.2.2 mailbox is full", notSent},
+	{"rcpt", "553 5.1.3 what a name", dead},
+	{"data", "drop", notSent},
+	{"data", "hang", notSent},
+	{"data", "421 4.3.2 closing", all},
+	{"data", "451 4.3.0 try later", notSent},
+	{"data", "554 5.5.1 no valid recipients", dead},
+	{"body", "drop", maybe}, // a short mail is written in one piece
+	{"dot", "drop", maybe},
+	{"dot", "hang", maybe},
+	{"dot", "nonsense", maybe},
+	{"dot", "354 go on", maybe},
+	{"dot", "251 will do", sent},
+	{"dot", "421 4.3.2 closing", all},
+	{"dot", "451 4.3.0 try later", notSent},
+	{"dot", "452 4.3.1 disk full", notSent},
+	{"dot", "550 5.7.1 this is spam", dead},
+	{"dot", "552 5.3.4 too big", dead},
+	{"dot", "554 5.6.0 no", dead},
+}
+
+// The verdict is right under both promises, and what may have been accepted is
+// never called not sent.
 func TestEveryStageHasItsVerdict(t *testing.T) {
-	tests := []struct {
-		stage, what string
-		want        string
-	}{
-		{"", "", sent},
-		{"greeting", "drop", all},
-		{"greeting", "hang", all},
-		{"greeting", "421 4.7.0 too many connections", all},
-		{"greeting", "554 5.3.2 no service here", all},
-		{"ehlo", "drop", all},
-		{"ehlo", "hang", all},
-		{"ehlo", "421 4.3.0 go away", all},
-		{"ehlo", "550 5.7.1 go away", all},
-		{"mail", "drop", notSent},
-		{"mail", "hang", notSent},
-		{"mail", "421 4.3.2 closing", all},
-		{"mail", "451 4.3.0 try later", notSent},
-		{"mail", "452 4.3.1 disk full", notSent},
-		{"mail", "503 5.5.1 out of order", notSent},
-		{"mail", "530 5.7.0 log in first", all},
-		{"mail", "550 5.7.1 your address is blocked", all},
-		{"mail", "550 5.1.8 bad sender", dead},
-		{"mail", "552 5.3.4 too big", dead},
-		{"mail", "nonsense", notSent},
-		{"rcpt", "drop", notSent},
-		{"rcpt", "hang", notSent},
-		{"rcpt", "421 4.3.2 closing", all},
-		{"rcpt", "450 4.2.1 mailbox is busy", notSent},
-		{"rcpt", "451 4.7.1 greylisted", notSent},
-		{"rcpt", "550 5.1.1 no such user", dead},
-		{"rcpt", "550 no such user", dead},
-		{"rcpt", "552 5.2.2 mailbox is full", notSent},
-		{"rcpt", "553 5.1.3 what a name", dead},
-		{"data", "drop", notSent},
-		{"data", "hang", notSent},
-		{"data", "421 4.3.2 closing", all},
-		{"data", "451 4.3.0 try later", notSent},
-		{"data", "554 5.5.1 no valid recipients", dead},
-		{"body", "drop", maybe}, // a short mail is written in one piece
-		{"dot", "drop", maybe},
-		{"dot", "hang", maybe},
-		{"dot", "nonsense", maybe},
-		{"dot", "354 go on", maybe},
-		{"dot", "251 will do", sent},
-		{"dot", "421 4.3.2 closing", all},
-		{"dot", "451 4.3.0 try later", notSent},
-		{"dot", "452 4.3.1 disk full", notSent},
-		{"dot", "550 5.7.1 this is spam", dead},
-		{"dot", "552 5.3.4 too big", dead},
-		{"dot", "554 5.6.0 no", dead},
-	}
-	for _, tt := range tests {
+	for _, tt := range stages {
 		t.Run(tt.stage+" "+tt.what, func(t *testing.T) {
 			t.Parallel()
 			for _, delivery := range []sendonce.Delivery{sendonce.AtLeastOnce, sendonce.AtMostOnce} {
@@ -189,5 +193,33 @@ func TestLineThatBreaksInTheBodyIsNotSent(t *testing.T) {
 			check(t, notSent, delivery, try(t, delivery, m))
 			assert.Empty(t, s.got())
 		}
+	}
+}
+
+// cutShort is a line that breaks in the last piece of a mail, just before its dot.
+type cutShort struct{ net.Conn }
+
+func (c cutShort) Write(p []byte) (int, error) {
+	if !bytes.HasSuffix(p, []byte("\r\n.\r\n")) {
+		return c.Conn.Write(p)
+	}
+	n, _ := c.Conn.Write(p[:len(p)-3])
+	_ = c.Close()
+	return n, io.ErrClosedPipe
+}
+
+// The package knows to the byte whether the dot was written.
+func TestDotThatWasNotWrittenIsNotSent(t *testing.T) {
+	for _, delivery := range []sendonce.Delivery{sendonce.AtLeastOnce, sendonce.AtMostOnce} {
+		s := start(t)
+		m := newSender(t, s, func(c *mail.Config[string]) {
+			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				var d net.Dialer
+				c, err := d.DialContext(ctx, network, addr)
+				return cutShort{c}, err
+			}
+		})
+		check(t, notSent, delivery, try(t, delivery, m))
+		assert.Empty(t, s.got())
 	}
 }

@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { servers.Main(m) }
 
 // soon is far below the PollInterval of a minute.
-const soon = 20 * time.Second
+const soon = 40 * time.Second
 
 type mail struct {
 	Address string `db:"address"`
