@@ -1,0 +1,5 @@
+package unique
+
+import "io"
+
+func work(io.Reader) error { return nil }
