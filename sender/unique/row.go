@@ -13,7 +13,7 @@ import (
 const maxRow = 255
 
 // nameRow writes a row's key so that it can be read again, by people too: a number
-// as it is, a text in quotes, after the table if there is one. One too long is
+// as it is, a text in quotes, after the table and a colon if there is one. One too long is
 // named by its hash.
 func nameRow(table string, key sendonce.Key) string {
 	var name string
@@ -28,7 +28,7 @@ func nameRow(table string, key sendonce.Key) string {
 		name = strconv.Quote(key)
 	}
 	if table != "" {
-		name = strings.ReplaceAll(strconv.Quote(table), " ", `\x20`) + " " + name
+		name = strconv.Quote(table) + ":" + name // a quoted text ends at its quote
 	}
 	if len(name) > maxRow {
 		sum := sha256.Sum256([]byte(name))

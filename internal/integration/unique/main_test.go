@@ -54,11 +54,11 @@ func databases() []database {
 }
 
 // store opens a pool of its own, as another process would.
-func (d database) store(t testing.TB, at *servers.Database) *sqlunique.Store {
+func (d database) store(t testing.TB, at *servers.Database, o *sqlunique.Options) *sqlunique.Store {
 	t.Helper()
 	db := at.Open(t, d.driver, d.params...)
 	db.SetMaxIdleConns(8)
-	s, err := sqlunique.New(t.Context(), db.DB, d.dialect, nil)
+	s, err := sqlunique.New(t.Context(), db.DB, d.dialect, o)
 	require.NoError(t, err)
 	return s
 }
@@ -74,16 +74,18 @@ func TestSuiteSQL(t *testing.T) {
 	for _, d := range databases() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
+			at, tables := d.open(t), 0
+			db := at.Open(t, d.driver, d.params...)
 			uniquetest.Run(t, uniquetest.Harness{Open: func(t testing.TB) uniquetest.Store {
-				at := d.open(t)
-				db := at.Open(t, d.driver, d.params...)
-				require.NoError(t, sqlunique.Migrate(t.Context(), db.DB, d.dialect, nil))
-				require.NoError(t, sqlunique.Migrate(t.Context(), db.DB, d.dialect, nil), "again")
-				s := d.store(t, at)
+				tables++
+				o := &sqlunique.Options{Table: fmt.Sprint("keys", tables)}
+				require.NoError(t, sqlunique.Migrate(t.Context(), db.DB, d.dialect, o))
+				require.NoError(t, sqlunique.Migrate(t.Context(), db.DB, d.dialect, o), "again")
+				s := d.store(t, at, o)
 				return uniquetest.Store{
 					New: func() unique.Store { return s },
 					Forget: func(string) {
-						_, err := db.Exec("DELETE FROM sendonce_unique")
+						_, err := db.Exec("DELETE FROM " + o.Table)
 						require.NoError(t, err)
 					},
 				}
