@@ -23,7 +23,7 @@ func (l *loop[T]) intake(ctx context.Context) {
 	var errs, claims, empties int
 	var count nextCount
 	for l.waitHungry() {
-		if d := l.paused(); d > 0 {
+		if d := max(l.paused(), l.left(&l.yield)); d > 0 {
 			l.rest(d, nil, nil)
 			continue
 		}

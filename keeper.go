@@ -84,6 +84,7 @@ func (l *loop[T]) giveUpWaiting(now time.Time) {
 	for len(l.ready) > 0 && now.Sub(l.ready[0].b.claimed) > l.cfg.Lease {
 		j := l.ready[0]
 		l.take(0)
+		l.letOthersClaim()
 		l.giveBack(j, Released, 0)
 	}
 }

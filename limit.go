@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,6 +53,7 @@ func (l *loop[T]) permitted(j *job[T]) bool {
 		l.waiting += len(j.items)
 		return false
 	}
+	l.letOthersClaim()
 	l.giveBack(j, Released, 0)
 	l.startable.Broadcast()
 	return false
@@ -132,12 +134,21 @@ func (l *loop[T]) askLimiter(ctx context.Context, n int) (err error) {
 }
 
 // paused is how long nothing may begin, because the provider said so.
-func (l *loop[T]) paused() time.Duration {
-	until := l.resume.Load()
+func (l *loop[T]) paused() time.Duration { return l.left(&l.resume) }
+
+// left is the time until a moment; zero if there is none, or it is over.
+func (l *loop[T]) left(at *atomic.Int64) time.Duration {
+	until := at.Load()
 	if until == 0 {
 		return 0
 	}
 	return max(0, time.Duration(until)-time.Since(l.epoch))
+}
+
+// letOthersClaim claims nothing for a poll: rows that waited here for too long are
+// for others, who may be quicker.
+func (l *loop[T]) letOthersClaim() {
+	l.yield.Store(int64(time.Since(l.epoch) + l.cfg.PollInterval))
 }
 
 // heed stops the sends if the provider has asked for it.

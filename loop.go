@@ -28,6 +28,7 @@ type loop[T any] struct {
 	halt    context.CancelFunc
 	epoch   time.Time
 	resume  atomic.Int64 // nanoseconds after epoch: nothing begins before
+	yield   atomic.Int64 // likewise: nothing is claimed before
 	turn    chan struct{}
 	freed   chan struct{} // a claim of ours has ended: others may be claimable by it
 	quick   atomic.Int32  // permissions in a row that came at once
