@@ -39,6 +39,11 @@ type Item[T any] struct {
 	// store's clock. Zero if that is not known, or there is none.
 	DoubtAge time.Duration
 
+	// Fence grows with each claim of a row under one ordering key, also when the
+	// store lost its memory; 0 if the store has none. Hand it to a resource that
+	// refuses smaller ones.
+	Fence int64
+
 	// Err is set when the row could not be read as a T. Value is then zero, and
 	// the Dispatcher marks the row Dead with this reason and never sends it.
 	Err error
