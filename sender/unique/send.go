@@ -74,7 +74,7 @@ func (g *group[T]) add(ctx context.Context, i int, item sendonce.Item[T]) {
 		st, err := g.hold(ctx, key, o)
 		switch {
 		case err != nil:
-			g.answers[i] = g.unheld(ctx, key, err)
+			g.answers[i] = g.unheld(key, err)
 			return
 		case st != nil && g.own(st, o):
 			return // accepted before, and only the row's own mark was lost
@@ -122,11 +122,9 @@ func (s *Sender[T]) insist(ctx context.Context, take func(over string) (*Standin
 	return st, nil
 }
 
-// unheld answers an item whose key can't be had: it is not sent.
-func (g *group[T]) unheld(ctx context.Context, key string, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return sendonce.NotSent(cause)
-	}
+// unheld answers an item whose key can't be had, in time or at all: it is not sent,
+// and not charged for that.
+func (g *group[T]) unheld(key string, err error) error {
 	return sendonce.RetryAfter(g.o.WaitFor, fmt.Errorf("sendonce: unique key %s can't be had: %w", short(key), err))
 }
 

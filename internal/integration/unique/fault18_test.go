@@ -90,7 +90,11 @@ func (s *scene) run(o unique.Options[mail], send sendonce.SenderFunc[mail]) (sto
 	p := s.process()
 	u, err := p.unique(o, s.rec)
 	require.NoError(s, err)
-	d, err := sendonce.New[mail](p.claims, u, config("worker"))
+	cfg := config("worker")
+	if o.Lease > time.Second { // nobody is to vanish
+		cfg.SendTimeout, cfg.Lease = o.Lease, 3*o.Lease
+	}
+	d, err := sendonce.New[mail](p.claims, u, cfg)
 	require.NoError(s, err)
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan error, 1)

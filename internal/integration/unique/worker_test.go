@@ -58,6 +58,7 @@ func (p place) open(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.SetMaxOpenConns(5) // of eight workers, and with room for other tests
 	proc := &process{db: db}
 	if proc.claims, err = claim.NewAtomic[mail](ctx, db, p.Dialect, table(), nil); err != nil {
 		return proc, err
@@ -81,7 +82,10 @@ func (p *process) close() {
 // unique returns a Sender on the process's keys.
 func (p *process) unique(o unique.Options[mail], inner sendonce.Sender[mail]) (*unique.Sender[mail], error) {
 	o.Key, o.Alive = byRecipient, p.claims.Alive
-	o.Lease, o.Grace, o.WaitFor = time.Second, grace, 50*time.Millisecond
+	o.Grace, o.WaitFor = grace, 50*time.Millisecond
+	if o.Lease == 0 {
+		o.Lease = time.Second
+	}
 	if o.For == 0 {
 		o.For = 24 * time.Hour
 	}
@@ -94,7 +98,7 @@ const grace = 200 * time.Millisecond
 
 func config(name string) sendonce.Config {
 	return sendonce.Config{
-		Owner: name, SendTimeout: 300 * time.Millisecond, Lease: 1500 * time.Millisecond, PollInterval: 50 * time.Millisecond, MaxAttempts: 4,
+		Owner: name, Concurrency: 4, SendTimeout: 300 * time.Millisecond, Lease: 1500 * time.Millisecond, PollInterval: 50 * time.Millisecond, MaxAttempts: 4,
 		Backoff: func(int) time.Duration { return 60 * time.Millisecond }, Logger: logger,
 	}
 }

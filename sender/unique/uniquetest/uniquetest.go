@@ -17,6 +17,7 @@ package uniquetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,7 +102,7 @@ func runCase(t testing.TB, h Harness, c testCase) {
 }
 
 func cases() []testCase {
-	return append(append(leaseCases(), markCases()...), reserveCases()...)
+	return slices.Concat(leaseCases(), markCases(), reserveCases())
 }
 
 // key is the one that most cases use.
