@@ -163,6 +163,7 @@ func TestCancelledWaitGivesItsSlotBack(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		assert.Eventually(t, func() bool { return tat(t, client, key) > before }, 5*time.Second, time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // the reply, too, has come: else the slot is lost
 		cancel(enough)
 	}()
 	require.ErrorIs(t, l.WaitN(ctx, 1), enough)
@@ -173,6 +174,7 @@ func TestCancelledWaitGivesItsSlotBack(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- l.WaitN(ctx, 1) }()
 	require.Eventually(t, func() bool { return tat(t, client, key) > before }, 5*time.Second, time.Millisecond)
+	time.Sleep(200 * time.Millisecond)
 	middle := tat(t, client, key)
 	require.NoError(t, client.HIncrBy(t.Context(), key, "tat", 1000).Err())
 	cancel(enough)

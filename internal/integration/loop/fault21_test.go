@@ -100,7 +100,8 @@ func TestFault21_NewRowsDoNotStarveARetry(t *testing.T) {
 		retry := sendonce.Key(first.Load())
 		sends := s.sends(t).Sends(retry)
 		due := sends[0].End.Add(second)
-		calls := w.calls(claiming, due, time.Now())
+		// A claim that began a moment before may have seen it due.
+		calls := slices.DeleteFunc(w.calls(claiming, due.Add(-5*time.Second), time.Now()), func(c call) bool { return c.end.Before(due) })
 		polls := slices.IndexFunc(calls, func(c call) bool { return slices.Contains(c.rows, attempt{retry, 2}) })
 		require.NotEqual(t, -1, polls, "the claim of the retry")
 		assert.Less(t, polls, 10, "claims between the time that it is due and its own")
