@@ -37,20 +37,25 @@ func (e *TakenError) Is(target error) bool { return target == ErrTaken }
 // before that as soon as its row is found not to be alive by somebody who wants
 // the key.
 //
-// Where the row's key is known beforehand, call it before the INSERT, and Release
-// if that fails. Where the database makes the key, call it in the transaction after
-// the INSERT, and roll back at an error:
+// Where the row's key is known beforehand, call it before the INSERT, which must be
+// committed within Options.Grace, and Release if that fails. A process that dies in
+// between leaves a reservation that is taken over after Grace. Where the database
+// makes the row's key, see ReserveIn, or call Reserve in the transaction after the
+// INSERT, and roll back at an error.
+func (s *Sender[T]) Reserve(ctx context.Context, key string, row sendonce.Key) error {
+	return s.ReserveIn(ctx, s.store, key, row)
+}
+
+// ReserveIn is Reserve by another way to the same store: in a transaction of yours,
+// which sqlunique.Store.In makes one of.
 //
-//	res, err := tx.Exec("INSERT INTO receivers ...")
+//	res, err := tx.ExecContext(ctx, "INSERT INTO receivers ...")
 //	id, err := res.LastInsertId()
-//	if err := unique.Reserve(ctx, address, id); err != nil {
-//		return err // the deferred Rollback takes the row back
+//	if err := once.ReserveIn(ctx, keys.In(tx), address, id); err != nil {
+//		return err // the deferred Rollback takes back the row and the reservation
 //	}
 //	return tx.Commit()
-//
-// Commit within Options.Grace. If the commit fails, call Release; a process that
-// dies in between leaves a reservation that is taken over after Grace.
-func (s *Sender[T]) Reserve(ctx context.Context, key string, row sendonce.Key) error {
+func (s *Sender[T]) ReserveIn(ctx context.Context, r Reserver, key string, row sendonce.Key) error {
 	switch {
 	case key == "":
 		return nil
@@ -60,7 +65,7 @@ func (s *Sender[T]) Reserve(ctx context.Context, key string, row sendonce.Key) e
 		return fmt.Errorf("sendonce: Reserve for %v: set unique.Options.For", s.o.For)
 	}
 	o := Owner{Row: nameRow(s.o.Table, row)}
-	st, err := s.insist(ctx, func(over string) (*Standing, error) { return s.store.Reserve(ctx, key, o, s.o.For, over) })
+	st, err := s.insist(ctx, func(over string) (*Standing, error) { return r.Reserve(ctx, key, o, s.o.For, over) })
 	if err != nil {
 		return fmt.Errorf("sendonce: reserve unique key %s: %w", short(key), err)
 	}

@@ -23,10 +23,7 @@ import (
 // A key is any string but the empty one. Rows, IDs and tokens are printable, of at
 // most 255 bytes.
 type Store interface {
-	// Reserve takes the key for the owner's row for d, counted from now, whether
-	// or not it had it before. If over is the Version of a Standing that is
-	// Reserved, and the key still stands like that, it is taken over.
-	Reserve(ctx context.Context, key string, o Owner, d time.Duration, over string) (*Standing, error)
+	Reserver
 
 	// Hold takes the key for a lease of ttl that the owner's token proves. A row
 	// that has the key already gets a new lease, and who held it by another token
@@ -47,11 +44,19 @@ type Store interface {
 	// reserved too. If the lease is not there any more it does nothing.
 	Free(ctx context.Context, key, token string, all bool) error
 
-	// Release ends what the row has reserved, and nothing else.
-	Release(ctx context.Context, key, row string) error
-
 	// Look says how the key stands, nil if it is free.
 	Look(ctx context.Context, key string) (*Standing, error)
+}
+
+// Reserver is what Reserve needs of a Store.
+type Reserver interface {
+	// Reserve takes the key for the owner's row for d, counted from now, whether
+	// or not it had it before. If over is the Version of a Standing that is
+	// Reserved, and the key still stands like that, it is taken over.
+	Reserve(ctx context.Context, key string, o Owner, d time.Duration, over string) (*Standing, error)
+
+	// Release ends what the row has reserved, and nothing else.
+	Release(ctx context.Context, key, row string) error
 }
 
 // Owner is who wants a key.

@@ -161,14 +161,16 @@ func TestSkipSentWaitsForWhatIsNotSure(t *testing.T) {
 	for name, first := range map[string]error{"fails": sendonce.Permanent(errors.New("no")), "is sent": nil} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(s *scene) {
-				s.add("ann", "ann")
+				s.add("ann")
 				o := unique.Options[string]{Conflict: unique.SkipSent, WaitFor: time.Second}
-				s.drain(o, sendonce.Config{Concurrency: 2}, send(func(ctx context.Context, m item) error {
-					_ = ok(ctx, m)
-					if m.Key == int64(1) {
-						return first
+				cfg := sendonce.Config{Concurrency: 2, PollInterval: time.Second}
+				s.drain(o, cfg, send(func(ctx context.Context, m item) error {
+					if m.Key != int64(1) {
+						return ok(ctx, m)
 					}
-					return nil
+					s.add("ann")
+					time.Sleep(5 * time.Second)
+					return first
 				}))
 				if first == nil {
 					assert.Equal(t, memclaim.Skipped, s.row(2).Status)

@@ -12,9 +12,8 @@
 // by its hash.
 //
 // A call is one short transaction, which locks one row and is repeated if the
-// database undoes it. It is never one of the caller's: Reserve within a transaction
-// of yours is not undone with it, and on SQLite, where one writes at a time, it would
-// wait for itself: reserve before you begin one. Nothing lives in a session.
+// database undoes it. Nothing lives in a session. Within a transaction of yours use
+// Store.In: the reservation is then undone with it.
 package sqlunique
 
 import (
@@ -112,23 +111,30 @@ func (s *Store) once(ctx context.Context, name string, f func(e *unique.Entry, n
 		return nil, err
 	}
 	defer tx.Rollback()
-	e, now, found, err := s.read(ctx, tx, name)
+	st, err := s.change(ctx, tx, name, f)
+	if err != nil {
+		return nil, err
+	}
+	return st, tx.Commit(ctx)
+}
+
+// change reads an entry and writes what f makes of it, within a transaction.
+func (t *table) change(ctx context.Context, q dialect.Querier, name string, f func(e *unique.Entry, now int64) *unique.Standing) (*unique.Standing, error) {
+	e, now, found, err := t.read(ctx, q, name)
 	if err != nil {
 		return nil, err
 	}
 	before := e
 	st := f(&e, now)
 	switch {
-	case e == before && found: // nothing to write
-		return st, tx.Commit(ctx)
-	case e.Expires() == 0 && !found:
-		return st, tx.Commit(ctx)
+	case found && e == before, !found && e.Expires() == 0:
+		return st, nil // nothing to write
 	case !found:
-		if _, err = s.exec(ctx, tx, s.add, dialect.Args{"name": name}); err != nil {
+		if _, err = t.exec(ctx, q, t.add, dialect.Args{"name": name}); err != nil {
 			return nil, err
 		}
 		// Somebody else may have added it just now: decide by what is there.
-		if e, now, found, err = s.read(ctx, tx, name); err != nil {
+		if e, now, found, err = t.read(ctx, q, name); err != nil {
 			return nil, err
 		}
 		if !found { // added and deleted: once more
@@ -136,16 +142,13 @@ func (s *Store) once(ctx context.Context, name string, f func(e *unique.Entry, n
 		}
 		st = f(&e, now)
 	}
-	if err := s.write(ctx, tx, name, e); err != nil {
-		return nil, err
-	}
-	return st, tx.Commit(ctx)
+	return st, t.write(ctx, q, name, e)
 }
 
 // read locks the row of a key, if there is one.
-func (s *Store) read(ctx context.Context, tx dialect.Tx, name string) (e unique.Entry, now int64, found bool, err error) {
-	text, args := s.reading.Bind(dialect.Args{"name": name})
-	rows, err := tx.QueryContext(ctx, text, args...)
+func (t *table) read(ctx context.Context, q dialect.Querier, name string) (e unique.Entry, now int64, found bool, err error) {
+	text, args := t.reading.Bind(dialect.Args{"name": name})
+	rows, err := q.QueryContext(ctx, text, args...)
 	if err != nil {
 		return e, 0, false, err
 	}
@@ -162,21 +165,21 @@ func (s *Store) read(ctx context.Context, tx dialect.Tx, name string) (e unique.
 	return e, now, found, rows.Err()
 }
 
-func (s *Store) write(ctx context.Context, tx dialect.Tx, name string, e unique.Entry) error {
+func (t *table) write(ctx context.Context, q dialect.Querier, name string, e unique.Entry) error {
 	if e.Expires() == 0 {
-		_, err := s.exec(ctx, tx, s.remove, dialect.Args{"name": name})
+		_, err := t.exec(ctx, q, t.remove, dialect.Args{"name": name})
 		return err
 	}
-	_, err := s.exec(ctx, tx, s.update, dialect.Args{
+	_, err := t.exec(ctx, q, t.update, dialect.Args{
 		"name": name, "holder": e.Row, "id": e.ID, "token": e.Token, "since": e.Since,
 		"reserved": e.Reserved, "held": e.Held, "marked": e.Marked, "expires": e.Expires(),
 	})
 	return err
 }
 
-func (s *Store) exec(ctx context.Context, tx dialect.Tx, stmt *dialect.Stmt, a dialect.Args) (sql.Result, error) {
+func (t *table) exec(ctx context.Context, q dialect.Querier, stmt *dialect.Stmt, a dialect.Args) (sql.Result, error) {
 	text, args := stmt.Bind(a)
-	return tx.ExecContext(ctx, text, args...)
+	return q.ExecContext(ctx, text, args...)
 }
 
 // prune deletes some of the rows that are over.

@@ -55,6 +55,11 @@ func leaseCases() []testCase {
 			e.sleep(e.span)
 			e.cannotHold(who("2"), "1", unique.Held)
 		}},
+	}
+}
+
+func staleCases() []testCase {
+	return []testCase{
 		{name: "StaleExtend", contract: "Extend of a lease that somebody else has taken is lock.ErrLost and changes nothing", run: func(e *env) {
 			a, b := who("1"), who("2")
 			e.hold(a, e.span)

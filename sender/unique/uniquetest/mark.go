@@ -56,6 +56,11 @@ func markCases() []testCase {
 			e.mark(a, long)
 			e.cannotHold(who("2"), "1", unique.Marked)
 		}},
+	}
+}
+
+func lateMarkCases() []testCase {
+	return []testCase{
 		{name: "MarkTaken", contract: "Mark changes nothing where another row has the key", run: func(e *env) {
 			a, b := who("1"), who("2")
 			e.hold(a, e.span)
@@ -122,6 +127,11 @@ func reserveCases() []testCase {
 			e.free("after all")
 			e.ok("Release again", e.o.Release(e.ctx, key, "1"))
 		}},
+	}
+}
+
+func takeOverCases() []testCase {
+	return []testCase{
 		{name: "TakeOver", contract: "a reservation is taken over by who knows its version, as long as it has not changed", run: func(e *env) {
 			e.reserve("1", long)
 			old := e.stands("", "1", unique.Reserved).Version

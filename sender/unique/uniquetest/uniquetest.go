@@ -102,7 +102,7 @@ func runCase(t testing.TB, h Harness, c testCase) {
 }
 
 func cases() []testCase {
-	return slices.Concat(leaseCases(), markCases(), reserveCases())
+	return slices.Concat(leaseCases(), staleCases(), markCases(), lateMarkCases(), reserveCases(), takeOverCases())
 }
 
 // key is the one that most cases use.
