@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/jmoiron/sqlx v1.4.0
+	github.com/redis/go-redis/v9 v9.17.3
 	github.com/stretchr/testify v1.11.1
 )
 
@@ -12,6 +13,5 @@ require (
 	github.com/davecgh/go-spew v1.1.1 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
-	github.com/redis/go-redis/v9 v9.17.3 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
