@@ -1,0 +1,2 @@
+// Package redisclaim is an ordered queue in Redis, and a [sendonce.Claimer].
+package redisclaim
