@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -103,7 +104,11 @@ func TestFault16_ForgottenKeyEndsTheSend(t *testing.T) {
 func TestFault17_ScriptsAndServerGone(t *testing.T) {
 	own := servers.StartRedis(t)
 	admin := own.Client(t)
-	s := redisStore(t, own.Client(t), "keys:")
+	options := own.Options()
+	options.MaxRetries = -1 // what is repeated is repeated by us
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	s := redisStore(t, client, "keys:")
 	o := unique.Options[string]{
 		Key: func(m sendonce.Item[string]) string { return m.Value }, For: time.Hour, Lease: 500 * time.Millisecond,
 		WaitFor: 20 * time.Millisecond, Logger: logger,
@@ -119,7 +124,7 @@ func TestFault17_ScriptsAndServerGone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	var done, waits atomic.Int64
-	const workers, rows = 4, 100
+	const workers, rows = 4, 500
 	var goroutines sync.WaitGroup
 	for w := range workers {
 		goroutines.Go(func() {
@@ -149,8 +154,10 @@ func TestFault17_ScriptsAndServerGone(t *testing.T) {
 	require.NoError(t, admin.ScriptFlush(ctx).Err())
 	reached(150)
 	own.Kill(t)
+	require.Less(t, done.Load(), int64(workers*rows), "they are still at it")
 	own.Start(t)
 	goroutines.Wait()
+	assert.Positive(t, waits.Load(), "the outage was seen")
 	assert.Equal(t, int64(workers*rows), done.Load())
 	assert.Equal(t, int64(workers*rows), sent.Load(), "no row was sent twice for it")
 	t.Logf("%d waits", waits.Load())
