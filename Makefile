@@ -1,4 +1,4 @@
-.PHONY: help test test-short test-docker lint soak simulation simulate full docker-image
+.PHONY: help test test-short test-docker lint soak operations simulation simulate full docker-image
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -17,6 +17,9 @@ lint: ## gofumpt, vet, staticcheck, sizes, comments
 
 soak: ## long seeded programmes of faults
 	@scripts/test soak
+
+operations: ## every operation of a database fails once, in every way: all on SQLite, a sample on servers
+	@cd internal/integration && SENDONCE_SOAK=1 go test -count=1 -timeout 60m -v -run TestEveryOperationSoak ./nthop
 
 simulation: ## 100,000 schedules of the loop, 5,000 with -race, and planted faults that they must find
 	@cd internal/integration && SENDONCE_SIMULATION=1 go test -count=1 -timeout 60m -v -run 'TestManySchedules|TestPlantedFaults' ./simulation

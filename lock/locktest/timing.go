@@ -89,6 +89,9 @@ func blackHole(e *env) {
 		return nil
 	})
 	line.Heal()
+	if ended.IsZero() {
+		e.Fatalf("Hold did not get the lock: %v", err)
+	}
 	var lost *lock.LostError
 	if !errors.As(err, &lost) || lost.Reason != lock.Unreachable {
 		e.Errorf("Hold returned %v, and not a LostError that says unreachable", err)

@@ -132,7 +132,7 @@ func run(t *testing.T, strategy combo.Strategy, delivery sendonce.Delivery, p pl
 // power: a run that has met nothing says nothing.
 func (s *site) power(v verdict, p plan) {
 	need := []string{"reclaimed", "failed mark", "lost claim"}
-	if p.rows >= 10_000 {
+	if p.rows >= 10_000 && s.delivery == sendonce.AtLeastOnce {
 		need = append(need, "late fact", "refused opinion")
 	}
 	for _, what := range need {
