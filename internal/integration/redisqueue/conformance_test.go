@@ -75,6 +75,7 @@ const (
 	leases1Key
 	leases2Key
 	stateKey
+	uniqueKey = stateKey + 5 // and the windows
 )
 
 var errNone = errors.New("no such item")

@@ -25,9 +25,11 @@ func refused(t testing.TB, q *queue, it item, by, state string) *redisclaim.Take
 
 func TestUniqueUntilItEnds(t *testing.T) {
 	for name, end := range map[string]func(q *queue, it sendonce.Item[string], token int64){
-		"done":    func(q *queue, it sendonce.Item[string], token int64) { settle(t, q, done(it, token)) },
-		"dead":    func(q *queue, it sendonce.Item[string], token int64) { settle(t, q, outcome(it, token, sendonce.Dead)) },
-		"skipped": func(q *queue, it sendonce.Item[string], token int64) { settle(t, q, outcome(it, token, sendonce.Skipped)) },
+		"done": func(q *queue, it sendonce.Item[string], token int64) { settle(t, q, done(it, token)) },
+		"dead": func(q *queue, it sendonce.Item[string], token int64) { settle(t, q, outcome(it, token, sendonce.Dead)) },
+		"skipped": func(q *queue, it sendonce.Item[string], token int64) {
+			settle(t, q, outcome(it, token, sendonce.Skipped))
+		},
 		"deleted": func(q *queue, it sendonce.Item[string], token int64) {
 			settle(t, q, outcome(it, token, sendonce.Retry))
 			n, err := q.Delete(t.Context(), it.Key.(string))
@@ -73,7 +75,11 @@ func TestUniqueForAWindow(t *testing.T) {
 		assert.Equal(t, []string{id, "done"}, []string{taken.ID, taken.State})
 		assert.WithinDuration(t, began, taken.Until, time.Minute)
 	}
-	require.Eventually(t, func() bool { nothing(t, q, "it is done"); n, _ := r.client.Exists(t.Context(), r.keys[15], r.keys[16]).Result(); return n == 0 },
+	require.Eventually(t, func() bool {
+		nothing(t, q, "it is done")
+		n, _ := r.client.Exists(t.Context(), r.keys[uniqueKey:]...).Result()
+		return n == 0
+	},
 		10*time.Second, 20*time.Millisecond, "the window is over")
 	add(t, q, item{Value: "again", Unique: "u"})
 	require.Equal(t, []string{"again"}, drain(t, q))
