@@ -124,6 +124,7 @@ func TestFault17_ClaimWhoseReplyIsLost(t *testing.T) {
 	add(t, q, item{Key: "k", Value: "once"})
 	it, token := one(t, q) // the script is known now
 	settle(t, q, outcome(it, token, sendonce.Released))
+	require.NoError(t, q.End(t.Context(), []int64{token}))
 
 	p.LoseReplies(t)
 	_, err := q.Claim(t.Context(), ask(1))
