@@ -100,10 +100,13 @@ func New[T any](ctx context.Context, rdb redis.UniversalClient, queue string, o 
 		q.keys = append(q.keys, q.base+":"+name)
 	}
 	warnings, err := q.Warnings(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, w := range warnings {
 		q.options.Logger.Warn("sendonce: "+w, "queue", queue)
 	}
-	return q, err
+	return q, nil
 }
 
 func (o *Options) setDefaults() {

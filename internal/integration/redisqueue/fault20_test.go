@@ -19,6 +19,7 @@ func TestFault20_OutInTheOrderOfAdd(t *testing.T) {
 	client := r.Client(t)
 	a, b := open[string](t, client, r.Prefix, optionsNone), open[string](t, r.Client(t), r.Prefix, optionsNone)
 	var want, ids []string
+	var ahead int64
 	for i := 1; i <= 200; i++ {
 		v := fmt.Sprint("job:", i)
 		if i == 9 {
@@ -27,7 +28,8 @@ func TestFault20_OutInTheOrderOfAdd(t *testing.T) {
 		if i == 101 { // as it is after the server's clock was set back by 5 s
 			now, err := client.Time(t.Context()).Result()
 			require.NoError(t, err)
-			require.NoError(t, client.HSet(t.Context(), a.Keys()[stateKey], "arrived", now.Add(5*time.Second).UnixMicro()).Err())
+			ahead = now.Add(5 * time.Second).UnixMicro()
+			require.NoError(t, client.HSet(t.Context(), a.Keys()[stateKey], "arrived", ahead).Err())
 		}
 		q := a
 		if i%2 == 0 {
@@ -37,6 +39,7 @@ func TestFault20_OutInTheOrderOfAdd(t *testing.T) {
 		want = append(want, v)
 	}
 	require.IsIncreasing(t, ids)
+	require.Equal(t, fmt.Sprint(ahead+1), ids[100], "what came before the clock fell back stays before")
 	require.Equal(t, want, drain(t, a))
 }
 

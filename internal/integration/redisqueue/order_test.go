@@ -100,6 +100,7 @@ func TestHeadStaysInPlace(t *testing.T) {
 			require.Equal(t, "a1", b.Items[0].Value)
 			require.Equal(t, "b1", b.Items[1].Value)
 			settle(t, q, done(b.Items[1], b.Token))
+			add(t, q, item{Key: "a", Value: "a4"})
 			nothing(t, q, "a1 is at work")
 
 			settle(t, q, sendonce.Result{Key: b.Items[0].Key, Token: b.Token, Outcome: sendonce.Retry, After: 300 * time.Millisecond, Reason: "not now"})
@@ -114,7 +115,7 @@ func TestHeadStaysInPlace(t *testing.T) {
 			require.Greater(t, again.Items[0].Fence, b.Items[0].Fence)
 
 			settle(t, q, sendonce.Result{Key: again.Items[0].Key, Token: again.Token, Outcome: end})
-			require.Equal(t, []string{"a0", "a2", "a3"}, drain(t, q))
+			require.Equal(t, []string{"a0", "a2", "a3", "a4"}, drain(t, q))
 			require.NoError(t, q.End(t.Context(), []int64{b.Token, again.Token}))
 			if end == sendonce.Done {
 				onlyState(t, r)

@@ -38,7 +38,7 @@ func TestUniqueUntilItEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q, _ := newQueue(t)
+			q, r := newQueue(t)
 			first := item{Key: "k", Value: "v", Unique: "ann@example.com {|} \xff"}
 			id := add(t, q, first)
 			refused(t, q, first, id, "pending")
@@ -48,6 +48,9 @@ func TestUniqueUntilItEnds(t *testing.T) {
 			refused(t, q, first, id, "pending")
 			it, token = one(t, q)
 			end(q, it, token)
+			n, err := r.client.HLen(t.Context(), r.keys[uniqueKey]).Result()
+			require.NoError(t, err)
+			require.Zero(t, n, "nothing is left of it")
 			again := add(t, q, first)
 			require.Greater(t, again, id)
 			refused(t, q, first, again, "pending")
