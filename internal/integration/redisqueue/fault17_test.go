@@ -213,7 +213,7 @@ func TestFault17_RestartUnderLoad(t *testing.T) {
 // Every operation works on a cluster, with a queue and keys that would break or move
 // a hash tag.
 func TestFault17_ClusterTakesEveryScriptAndKey(t *testing.T) {
-	client := startCluster(t)
+	client := servers.RedisCluster(t)
 	names := []string{"a{b", "}{", "{}", "{a} b:c", " ", "%7B"}
 	var n atomic.Int64
 	h := harness(keysOf["a key each"], 0)
