@@ -42,12 +42,10 @@ type plan struct {
 
 // The whole programme of docs/testing.md, on PostgreSQL.
 func TestWorkersDieSoak(t *testing.T) {
-	if os.Getenv("SENDONCE_SOAK") == "" {
-		t.Skip("a long programme: set SENDONCE_SOAK=1")
-	}
+	servers.Soak(t)
 	p := plan{rows: 50_000, workers: 5, kills: 50, stops: 20, restarts: 5, outages: 5, cuts: 10, lostReplies: 20}
 	t.Run("AtLeastOnce", func(t *testing.T) { run(t, combo.SkipLocked, sendonce.AtLeastOnce, p) })
-	if os.Getenv("SENDONCE_FULL") == "" {
+	if !servers.Full() {
 		return
 	}
 	p.rows /= 2

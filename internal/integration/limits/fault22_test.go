@@ -158,9 +158,7 @@ func TestFault22_LimitOfThreeProcessesIsOneLimit(t *testing.T) {
 }
 
 func TestFault22_SoakTenInASecond(t *testing.T) {
-	if os.Getenv("SENDONCE_SOAK") == "" {
-		t.Skip("a long programme: set SENDONCE_SOAK=1")
-	}
+	servers.Soak(t)
 	fault22(t, 10, 300, 3*time.Second)
 }
 

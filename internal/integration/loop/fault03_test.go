@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/integration/servers"
 	"github.com/sendonce/sendonce/internal/integration/strategies/combo"
 )
 
@@ -39,7 +40,7 @@ func TestFault03_OneSendThoughItBurnsTheProcessor(t *testing.T) {
 }
 
 func TestFault03_OneSendNearTheCapSoak(t *testing.T) {
-	soak(t)
+	servers.Soak(t)
 	each(t, twoOfIt, func(t *testing.T, c combo.Combo) { slowSend(t, c, overTheCap, time.Sleep) })
 }
 

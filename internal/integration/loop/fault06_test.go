@@ -102,7 +102,7 @@ func TestFault06_OneSendThoughTheServerStops(t *testing.T) {
 }
 
 func TestFault06_OneSendThoughTheServerStopsSoak(t *testing.T) {
-	soak(t)
+	servers.Soak(t)
 	each(t, one, func(t *testing.T, c combo.Combo) { serverStops(t, c, time.Minute) })
 }
 

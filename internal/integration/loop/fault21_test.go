@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/integration/servers"
 	"github.com/sendonce/sendonce/internal/integration/strategies/combo"
 )
 
@@ -118,7 +119,7 @@ func TestFault21_NewRowsDoNotStarveARetry(t *testing.T) {
 // New rows, faster than they can be sent, don't starve rows in front of the place
 // where a worker began to look.
 func TestFault21_NewRowsDoNotStarveTheFirstOnesSoak(t *testing.T) {
-	soak(t)
+	servers.Soak(t)
 	each(t, sqlOnly, func(t *testing.T, c combo.Combo) {
 		const rows = 40
 		s := on(t, c, nil, rows)

@@ -29,10 +29,3 @@ func TestMain(m *testing.M) {
 	}
 	servers.Main(m)
 }
-
-func soak(t *testing.T) {
-	t.Helper()
-	if os.Getenv("SENDONCE_SOAK") == "" {
-		t.Skip("a long programme: set SENDONCE_SOAK=1")
-	}
-}

@@ -40,7 +40,7 @@ var outages = []outage{
 func TestOutageOfTheDatabase(t *testing.T) { eachOutage(t, 7*time.Second) }
 
 func TestOutageOfTheDatabaseSoak(t *testing.T) {
-	soak(t)
+	servers.Soak(t)
 	eachOutage(t, time.Minute)
 }
 

@@ -20,15 +20,6 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-func soak(t *testing.T) {
-	t.Helper()
-	if os.Getenv("SENDONCE_SOAK") == "" {
-		t.Skip("a long programme: set SENDONCE_SOAK=1")
-	}
-}
-
-func full() bool { return os.Getenv("SENDONCE_FULL") != "" }
-
 // crewFor has as many runs at a time as the database has connections for, if so
 // many crews share it.
 func crewFor(t *testing.T, d combo.Database, crews int) *crew {
@@ -84,17 +75,17 @@ func TestEveryOperationSample(t *testing.T) {
 // strategy. With SENDONCE_FULL it is so on every database; else the others have
 // samples.
 func TestEveryOperationSoak(t *testing.T) {
-	soak(t)
+	servers.Soak(t)
 	seed := seed(t)
 	for _, d := range combo.Databases() {
 		t.Run(d.Name, func(t *testing.T) {
 			servers.NoLeaks(t)
-			if d.Dialect != claim.SQLite && !full() {
+			if d.Dialect != claim.SQLite && !servers.Full() {
 				sampleOf(t, d, seed)
 				return
 			}
 			for _, s := range settings(d) {
-				if !full() && s.delivery == sendonce.AtMostOnce && lockedElsewhere[s.Strategy] {
+				if !servers.Full() && s.delivery == sendonce.AtMostOnce && lockedElsewhere[s.Strategy] {
 					continue
 				}
 				t.Run(s.role(), func(t *testing.T) {

@@ -30,9 +30,7 @@ type plan struct {
 }
 
 func TestKeysKeepTheirOrderSoak(t *testing.T) {
-	if os.Getenv("SENDONCE_SOAK") == "" {
-		t.Skip("a long programme: set SENDONCE_SOAK=1")
-	}
+	servers.Soak(t)
 	run(t, plan{items: 5000, keys: 50, workers: 3, producers: 2, kills: 20, restarts: 2, every: time.Second})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sendonce/sendonce"
 	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/internal/integration/servers"
 	"github.com/sendonce/sendonce/internal/integration/strategies/combo"
 )
 
@@ -112,7 +113,7 @@ func rowsRead(t *testing.T, db *sqlx.DB, tb *combo.Table) (n int) {
 // second for three minutes, claims in the end take at most five times as long as in
 // the beginning.
 func TestFault09_ClaimsStayFastSoak(t *testing.T) {
-	soak(t)
+	servers.Soak(t)
 	var wg sync.WaitGroup // side by side, or it would take an hour
 	for _, d := range []combo.Database{combo.Postgres, combo.MariaDB} {
 		for _, s := range []combo.Strategy{combo.Atomic, combo.SkipLocked, combo.Partitioned} {

@@ -3,6 +3,7 @@ package strategies
 import (
 	"testing"
 
+	"github.com/sendonce/sendonce/internal/integration/servers"
 	"github.com/sendonce/sendonce/internal/integration/strategies/combo"
 )
 
@@ -25,7 +26,7 @@ func TestExactlyOnceByProcesses(t *testing.T) {
 }
 
 func TestExactlyOnceByProcessesSoak(t *testing.T) {
-	soak(t)
+	servers.Soak(t)
 	byProcesses(t, sized(4_000, 20_000), 8)
 }
 

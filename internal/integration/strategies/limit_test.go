@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/integration/servers"
 	"github.com/sendonce/sendonce/internal/integration/strategies/combo"
 )
 
@@ -24,7 +25,7 @@ func TestLimit(t *testing.T) { limits(t, 80, 1) }
 
 // 100,000 claims, shared out over the combinations, or a sample of them.
 func TestLimitSoak(t *testing.T) {
-	soak(t)
+	servers.Soak(t)
 	limits(t, sized(20_000, 100_000)/len(combo.All())+1, 20)
 }
 

@@ -37,17 +37,10 @@ func TestMain(m *testing.M) {
 	servers.Main(m)
 }
 
-func soak(t *testing.T) {
-	t.Helper()
-	if os.Getenv("SENDONCE_SOAK") == "" {
-		t.Skip("a long programme: set SENDONCE_SOAK=1")
-	}
-}
-
 // sized is the size of a long programme: a sample in make soak, the whole in make
 // full.
 func sized(sample, whole int) int {
-	if os.Getenv("SENDONCE_FULL") != "" {
+	if servers.Full() {
 		return whole
 	}
 	return sample
