@@ -27,16 +27,17 @@ type plan struct {
 	items, keys, workers, producers int
 	kills, restarts                 int
 	every                           time.Duration // between kills
+	sends                           time.Duration // the longest: where kills are few they must hit some
 }
 
 func TestKeysKeepTheirOrderSoak(t *testing.T) {
 	servers.Soak(t)
-	run(t, plan{items: 5000, keys: 50, workers: 3, producers: 2, kills: 20, restarts: 2, every: time.Second})
+	run(t, plan{items: 5000, keys: 50, workers: 3, producers: 2, kills: 20, restarts: 2, every: time.Second, sends: 20 * time.Millisecond})
 }
 
 // A few of each in make test.
 func TestKeysKeepTheirOrder(t *testing.T) {
-	run(t, plan{items: 600, keys: 10, workers: 3, producers: 2, kills: 4, restarts: 1, every: 700 * time.Millisecond})
+	run(t, plan{items: 600, keys: 10, workers: 3, producers: 2, kills: 4, restarts: 1, every: 700 * time.Millisecond, sends: 80 * time.Millisecond})
 }
 
 // site is where a run takes place.
@@ -45,6 +46,7 @@ type site struct {
 	server *servers.RedisServer
 	path   string
 	ledger *ledger
+	sends  time.Duration
 	rand   *rand.Rand
 	slots  []*slot
 }
@@ -64,7 +66,7 @@ func run(t *testing.T, p plan) {
 		seed = s
 	}
 	t.Logf("SENDONCE_SEED=%d", seed)
-	s := &site{T: t, path: filepath.Join(t.TempDir(), "ledger"), rand: rand.New(rand.NewPCG(seed, 1))}
+	s := &site{T: t, path: filepath.Join(t.TempDir(), "ledger"), sends: p.sends, rand: rand.New(rand.NewPCG(seed, 1))}
 	s.server = servers.StartRedis(t, servers.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	var err error
 	s.ledger, err = openLedger(s.path)
@@ -84,6 +86,8 @@ func run(t *testing.T, p plan) {
 	produced.Wait()
 	q := s.open()
 	require.Eventually(t, func() bool { c, err := q.Counts(t.Context()); return err == nil && c.Left() == 0 }, 2*time.Minute, 50*time.Millisecond, "items are left")
+	// One that was killed between its last result and the end of its claim.
+	require.Eventually(t, func() bool { hs, err := q.Holders(t.Context()); return err == nil && len(hs) == 0 }, time.Minute, 50*time.Millisecond, "claims are left")
 	s.end()
 
 	events, err := readLedger(s.path)
@@ -140,7 +144,7 @@ func (s *site) start(sl *slot) {
 	in, err := cmd.StdinPipe()
 	require.NoError(s, err)
 	require.NoError(s, cmd.Start())
-	require.NoError(s, json.NewEncoder(in).Encode(workOrder{Name: sl.name, Redis: s.server.Addr, DB: s.server.DB, Prefix: s.server.Prefix, Ledger: s.path}))
+	require.NoError(s, json.NewEncoder(in).Encode(workOrder{Name: sl.name, Redis: s.server.Addr, DB: s.server.DB, Prefix: s.server.Prefix, Ledger: s.path, Sends: s.sends}))
 	sl.cmd, sl.in, sl.waited = cmd, in, make(chan struct{})
 	go func(done chan struct{}) { _ = cmd.Wait(); close(done) }(sl.waited)
 }

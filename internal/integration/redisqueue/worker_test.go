@@ -30,6 +30,7 @@ type workOrder struct {
 	DB     int
 	Prefix string
 	Ledger string
+	Sends  time.Duration // the longest
 }
 
 // job is a value of the queue: the n-th item of its key.
@@ -139,7 +140,7 @@ func (o workOrder) run(ctx context.Context) error {
 	send := func(_ context.Context, it sendonce.Item[job]) error {
 		e := event{What: begun, Worker: o.Name, Key: it.Value.Key, N: it.Value.N, Fence: it.Fence}
 		l.write(e)
-		time.Sleep(rand.N(20 * time.Millisecond))
+		time.Sleep(rand.N(o.Sends))
 		if rand.IntN(20) == 0 {
 			e.What = failed
 			l.write(e)
