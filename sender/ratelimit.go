@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sendonce/sendonce/internal/kit"
 )
 
 //go:embed ratelimit.lua
@@ -281,33 +283,19 @@ func (l *RateLimit) take(ctx context.Context, n int, t ticket) (answer, error) {
 // run returns when ctx ends, whatever the client does: by itself it may wait for
 // an answer until its ReadTimeout, in a goroutine that is then left behind.
 func (l *RateLimit) run(ctx context.Context, verb string, args ...any) ([]string, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	type result struct {
-		reply []string
-		err   error
-	}
-	results := make(chan result, 1)
-	go func() {
+	reply, err := kit.Await(ctx, func() ([]string, error) {
 		all := append([]any{
 			verb, l.interval.Microseconds(), l.burst, l.ahead.Microseconds(), l.late.Microseconds(), rememberLimit.Milliseconds(),
 		}, args...)
-		reply, err := rateLimitScript.Run(ctx, l.client, []string{l.key}, all...).StringSlice()
-		results <- result{reply, err}
-	}()
-	select {
-	case r := <-results:
-		if r.err != nil && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if r.err != nil {
-			return nil, fmt.Errorf("sendonce: rate limit %q in Redis: %w", l.key, r.err)
-		}
-		return r.reply, nil
-	case <-ctx.Done():
+		return rateLimitScript.Run(ctx, l.client, []string{l.key}, all...).StringSlice()
+	})
+	switch {
+	case err == nil:
+		return reply, nil
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
+	return nil, fmt.Errorf("sendonce: rate limit %q in Redis: %w", l.key, err)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

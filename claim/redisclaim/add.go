@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/sendonce/sendonce/internal/kit"
 )
 
 // Item is what Add takes.
@@ -80,7 +82,7 @@ func (q *Queue[T]) Add(ctx context.Context, item Item[T]) (id string, err error)
 	var call [12]byte
 	_, _ = rand.Read(call[:]) // never fails
 	reply, err := q.run(ctx, "add an item", addScript, []any{
-		escape(item.Key, "{}|"), stamp, escape(item.Unique, ""), item.UniqueFor.Microseconds(), value, remember.Milliseconds(),
+		kit.Escape(item.Key, "{}|"), stamp, kit.Escape(item.Unique, ""), item.UniqueFor.Microseconds(), value, remember.Milliseconds(),
 	}, q.base+":added:"+hex.EncodeToString(call[:]))
 	if err != nil {
 		return "", err

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/kit"
 )
 
 // Options tune New. The zero value works, and so does nil.
@@ -95,7 +96,7 @@ func New[T any](ctx context.Context, rdb redis.UniversalClient, queue string, o 
 		return nil, fmt.Errorf("sendonce: redisclaim.Options.Prefix %q has a brace, which would decide where a cluster keeps the keys", q.options.Prefix)
 	}
 	// One hash tag, that the name can neither close nor open: all are in one slot.
-	q.base = q.options.Prefix + "{" + escape(queue, "{}") + "}"
+	q.base = q.options.Prefix + "{" + kit.Escape(queue, "{}") + "}"
 	for _, name := range keyNames {
 		q.keys = append(q.keys, q.base+":"+name)
 	}
@@ -177,25 +178,14 @@ func (q *Queue[T]) run(ctx context.Context, what string, s *redis.Script, args [
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	type answer struct {
-		reply any
-		err   error
+	reply, err := kit.Await(ctx, func() (any, error) {
+		return s.Run(ctx, q.client, append(q.Keys(), keys...), args...).Result()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sendonce: %s in queue %s: %w", what, q.base, err)
 	}
-	answers := make(chan answer, 1)
-	go func() {
-		reply, err := s.Run(ctx, q.client, append(q.Keys(), keys...), args...).Result()
-		answers <- answer{reply, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, fmt.Errorf("sendonce: %s in queue %s: %w", what, q.base, context.Cause(ctx))
-	case a := <-answers:
-		if a.err != nil {
-			return nil, fmt.Errorf("sendonce: %s in queue %s: %w", what, q.base, a.err)
-		}
-		list, _ := a.reply.([]any)
-		return list, nil
-	}
+	list, _ := reply.([]any)
+	return list, nil
 }
 
 // row is an item's state, as the scripts keep it. Numbers that a double in JSON

@@ -9,12 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sendonce/sendonce/internal/kit"
 )
 
 func TestEscapeIsReversibleAndClean(t *testing.T) {
 	seen := map[string]string{}
 	for _, key := range []string{"", "a", "a b", "{a}", "a|b", "%", "%41", "A", "\x00", "\xff", "\xc3", "é", "日本", "\u2028", "a}|{%7B"} {
-		s := escape(key, "{}|")
+		s := kit.Escape(key, "{}|")
 		assert.NotContains(t, s, "|")
 		assert.False(t, strings.ContainsAny(s, "{}\x00"), s)
 		assert.Equal(t, key, unescape(s))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sendonce/sendonce/internal/kit"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/lock/internal/lockkit"
 )
@@ -86,7 +87,7 @@ func New(client redis.UniversalClient, o *Options) (*Locker, error) {
 // deleting the first ends the lease, and its holder is told at the next renewal.
 func (l *Locker) Keys(key string) (lease, memory string) {
 	// One hash tag, that the key can neither close nor open: both are in one slot.
-	lease = l.prefix + "{" + lockkit.Escape(key, "{}") + "}"
+	lease = l.prefix + "{" + kit.Escape(key, "{}") + "}"
 	return lease, lease + ":memory"
 }
 
@@ -150,7 +151,7 @@ func check(ctx context.Context, key string, token lock.Token, ttl time.Duration)
 // an answer until its ReadTimeout.
 func (l *Locker) run(ctx context.Context, s *redis.Script, key string, args ...any) (any, error) {
 	lease, memory := l.Keys(key)
-	return lockkit.Await(ctx, func() (any, error) {
+	return kit.Await(ctx, func() (any, error) {
 		return s.Run(ctx, l.client, []string{lease, memory}, args...).Result()
 	})
 }

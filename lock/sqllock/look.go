@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sendonce/sendonce/internal/dialect"
+	"github.com/sendonce/sendonce/internal/kit"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/lock/internal/lockkit"
 )
@@ -34,7 +35,7 @@ func (l *Locker) Look(ctx context.Context, key string) (Sight, error) {
 	return run(ctx, l, "look at", key, func(q dialect.Querier) (Sight, error) {
 		var s Sight
 		var over int64
-		found, err := one(ctx, q, l.looking, dialect.Args{"name": lockkit.Escape(key, "")}, &s.Fence, &s.Until, &over)
+		found, err := one(ctx, q, l.looking, dialect.Args{"name": kit.Escape(key, "")}, &s.Fence, &s.Until, &over)
 		s.Over = over != 0 && s.Until > 0
 		s.Free = !found || s.Until == 0
 		return s, err
@@ -57,7 +58,7 @@ type Queryer interface {
 // It reads the lock's row FOR SHARE, which a renewal waits for too: keep the
 // transaction short.
 func (l *Locker) Verify(ctx context.Context, tx Queryer, le lock.Lease) error {
-	text, args := l.verifying.Bind(dialect.Args{"name": lockkit.Escape(le.Key, ""), "token": string(le.Token), "fence": le.Fence})
+	text, args := l.verifying.Bind(dialect.Args{"name": kit.Escape(le.Key, ""), "token": string(le.Token), "fence": le.Fence})
 	rows, err := tx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return dialect.Wrap(l.d, fmt.Sprintf("verify lock %q", le.Key), err)

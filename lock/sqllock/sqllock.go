@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/sendonce/sendonce/internal/dialect"
+	"github.com/sendonce/sendonce/internal/kit"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/lock/internal/lockkit"
 )
@@ -234,7 +235,7 @@ func arguments(key string, token lock.Token, ttl time.Duration) (time.Duration, 
 	if err != nil {
 		return 0, nil, err
 	}
-	return ttl, dialect.Args{"name": lockkit.Escape(key, ""), "token": string(token), "ttl": ttl.Microseconds()}, nil
+	return ttl, dialect.Args{"name": kit.Escape(key, ""), "token": string(token), "ttl": ttl.Microseconds()}, nil
 }
 
 // decide makes an error of what became of a lease. It returns a moment before
@@ -261,7 +262,7 @@ func (l *Locker) decide(ctx context.Context, what string, le lock.Lease, call fu
 // run runs a call, again if the database has undone it. It returns when ctx ends,
 // which not every driver does by itself.
 func run[T any](ctx context.Context, l *Locker, what, key string, call func(dialect.Querier) (T, error)) (T, error) {
-	value, err := lockkit.Await(ctx, func() (value T, err error) {
+	value, err := kit.Await(ctx, func() (value T, err error) {
 		for range undone {
 			value, err = runOnce(ctx, l.db, call)
 			if err == nil || ctx.Err() != nil || l.d.Classify(err) != dialect.Transient {

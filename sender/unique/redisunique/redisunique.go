@@ -17,9 +17,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sendonce/sendonce/internal/kit"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/sender/unique"
-	"github.com/sendonce/sendonce/sender/unique/internal/kit"
 )
 
 //go:embed unique.lua

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sendonce/sendonce/internal/dialect"
+	"github.com/sendonce/sendonce/internal/kit"
 	"github.com/sendonce/sendonce/sender/unique"
-	"github.com/sendonce/sendonce/sender/unique/internal/kit"
 )
 
 // Querier is the part of *sql.Tx, and of its wrappers, that In needs.

@@ -26,9 +26,9 @@ import (
 	"time"
 
 	"github.com/sendonce/sendonce/internal/dialect"
+	"github.com/sendonce/sendonce/internal/kit"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/sender/unique"
-	"github.com/sendonce/sendonce/sender/unique/internal/kit"
 )
 
 // Dialect is the database that the keys are in. It is an argument, and not guessed

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sendonce/sendonce/sender/unique/internal/kit"
+	"github.com/sendonce/sendonce/internal/kit"
 )
 
 func TestNamesArePrintableShortAndDifferent(t *testing.T) {
