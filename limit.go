@@ -2,7 +2,6 @@ package sendonce
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -42,13 +41,13 @@ func (l *loop[T]) permitted(j *job[T]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	inTime := l.inTime(j, now)
-	if allowed && !l.stopping && j.b.mayBegin() && inTime {
+	allowed = allowed && !l.stopping && j.b.mayBegin()
+	if allowed && l.inTime(j, now) {
 		j.began, j.working = now, l.cfg.Delivery == AtLeastOnce
 		return true
 	}
 	l.vacate(&j.slot)
-	if allowed && !l.stopping && j.b.mayBegin() { // the keeper or the watchman decides on it
+	if allowed { // the keeper or the watchman decides on it
 		l.ready = slices.Insert(l.ready, 0, j)
 		l.waiting += len(j.items)
 		return false
@@ -107,7 +106,7 @@ func (l *loop[T]) ask(ctx, queue context.Context, n int) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Lease)
 	defer cancel()
 	began := time.Now()
-	err := l.askLimiter(ctx, n)
+	err := unpanicked(func() error { return l.permit(ctx, n) })
 	if err == nil && time.Since(began) < quickAsk {
 		l.quick.Add(1)
 	} else {
@@ -121,16 +120,21 @@ const (
 	quickInRow = 16 // then several ask at once
 )
 
-func (l *loop[T]) askLimiter(ctx context.Context, n int) (err error) {
+func (l *loop[T]) permit(ctx context.Context, n int) error {
 	if l.cfg.Limiter == nil {
 		return nil
 	}
+	return l.cfg.Limiter.WaitN(ctx, n)
+}
+
+// unpanicked makes an error of a panic in a Limiter.
+func unpanicked(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("it panicked: %v", v)
 		}
 	}()
-	return l.cfg.Limiter.WaitN(ctx, n)
+	return f()
 }
 
 // paused is how long nothing may begin, because the provider said so.
@@ -139,7 +143,7 @@ func (l *loop[T]) paused() time.Duration { return l.left(&l.resume) }
 // left is the time until a moment; zero if there is none, or it is over.
 func (l *loop[T]) left(at *atomic.Int64) time.Duration {
 	until := at.Load()
-	if until == 0 {
+	if until == 0 { // most of the time: no look at the clock
 		return 0
 	}
 	return max(0, time.Duration(until)-time.Since(l.epoch))
@@ -155,7 +159,9 @@ func (l *loop[T]) letOthersClaim() {
 func (l *loop[T]) heed(answers []error) {
 	var pause time.Duration
 	for _, err := range answers {
-		pause = max(pause, pauseIn(err))
+		if v := verdictOf(err); v.kind == throttled {
+			pause = max(pause, v.after)
+		}
 	}
 	if pause == 0 {
 		return
@@ -168,30 +174,7 @@ func (l *loop[T]) heed(answers []error) {
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.renewWithin())
 	defer cancel()
-	if err := l.askPauser(ctx, pause); err != nil {
+	if err := unpanicked(func() error { return l.pauser.Pause(ctx, pause) }); err != nil {
 		l.cfg.Logger.Warn("sendonce: the provider wants nobody to send, and others could not be told", "pause", pause, "err", err)
 	}
-}
-
-func (l *loop[T]) askPauser(ctx context.Context, d time.Duration) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("it panicked: %v", v)
-		}
-	}()
-	return l.pauser.Pause(ctx, d)
-}
-
-// pauseIn is what an answer asks of everybody. Methods of the answer may panic.
-func pauseIn(err error) (d time.Duration) {
-	defer func() {
-		if recover() != nil {
-			d = 0
-		}
-	}()
-	var v *verdict
-	if err != nil && errors.As(err, &v) && v.kind == throttled {
-		return v.after
-	}
-	return 0
 }

@@ -60,21 +60,21 @@ func answerSafely(err error, i int) (answer error) {
 	return answerFor(err, i)
 }
 
-// kindOf is what an answer says of its row; its methods may panic.
-func kindOf(err error) (kind verdictKind) {
+// verdictOf is what an answer says of its row; its methods may panic.
+func verdictOf(err error) (v verdict) {
 	defer func() {
 		if recover() != nil {
-			kind = untyped
+			v = verdict{}
 		}
 	}()
-	var v *verdict
+	var found *verdict
 	switch {
 	case err == nil:
-		return sentKind
-	case errors.As(err, &v):
-		return v.kind
+		v.kind = sentKind
+	case errors.As(err, &found):
+		v = *found
 	}
-	return untyped
+	return v
 }
 
 // judgeSafely is judge for answers whose methods panic: a typed nil pointer, say.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,13 +17,7 @@ func (l *loop[T]) call(ctx context.Context, j *job[T]) error {
 	answers := make(ItemErrors, len(j.items))
 	j.unsent = make([]bool, len(j.items))
 	l.reconcile(ctx, j, answers)
-	var items []Item[T]
-	var at []int // where each of them stands
-	for i, item := range j.items {
-		if !j.unsent[i] {
-			items, at = append(items, item), append(at, i)
-		}
-	}
+	items, at := some(j.items, func(i int) bool { return !j.unsent[i] })
 	if len(items) == 0 {
 		return answers
 	}
@@ -34,23 +29,22 @@ func (l *loop[T]) call(ctx context.Context, j *job[T]) error {
 }
 
 func inDoubt[T any](items []Item[T]) bool {
-	for _, item := range items {
-		if item.InDoubt {
-			return true
+	return slices.ContainsFunc(items, func(item Item[T]) bool { return item.InDoubt })
+}
+
+// some are the items that f chooses, and where each of them stands.
+func some[T any](items []Item[T], f func(i int) bool) (chosen []Item[T], at []int) {
+	for i, item := range items {
+		if f(i) {
+			chosen, at = append(chosen, item), append(at, i)
 		}
 	}
-	return false
+	return chosen, at
 }
 
 // reconcile answers those rows of a job that are in doubt and need no send.
 func (l *loop[T]) reconcile(ctx context.Context, j *job[T], answers ItemErrors) {
-	var items []Item[T]
-	var at []int
-	for i, item := range j.items {
-		if item.InDoubt {
-			items, at = append(items, item), append(at, i)
-		}
-	}
+	items, at := some(j.items, func(i int) bool { return j.items[i].InDoubt })
 	for i, answer := range l.askProvider(ctx, items) {
 		if answer.fate == unclear {
 			answer.err = l.tooLate(items[i])
@@ -94,11 +88,11 @@ func (l *loop[T]) askProvider(ctx context.Context, items []Item[T]) []fateOf {
 	if l.reconciler == nil {
 		return out
 	}
-	err := call(ctx, l.reconciler.Reconcile, append([]Item[T](nil), items...))
+	err := call(ctx, l.reconciler.Reconcile, slices.Clone(items))
 	for i := range out {
 		answer := answerSafely(err, i)
 		out[i].err = answer
-		switch kindOf(answer) {
+		switch verdictOf(answer).kind {
 		case sentKind:
 			out[i].fate = accepted
 		case permanent, skip:
