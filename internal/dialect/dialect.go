@@ -246,6 +246,31 @@ func (l *Live) Column(name string) (Column, bool) {
 	return Column{}, false
 }
 
+// Misfits says what keeps a table of ours from being used: it must have columns of
+// these types, or of types that begin so, and the key must be unique by itself.
+func (l *Live) Misfits(columns map[string]string, key string) (problems []string) {
+	switch {
+	case !l.Exists:
+		return []string{"it does not exist"}
+	case l.ReadOnly != "":
+		return []string{l.ReadOnly}
+	}
+	for name, want := range columns {
+		c, ok := l.Column(name)
+		switch {
+		case !ok:
+			problems = append(problems, "it has no column "+name)
+		case !strings.HasPrefix(strings.ToLower(c.Type), strings.ToLower(want)):
+			problems = append(problems, fmt.Sprintf("column %s is %s and not %s", name, c.Type, want))
+		}
+	}
+	if !l.Unique[key] {
+		problems = append(problems, "the "+key+" is not unique by itself")
+	}
+	slices.Sort(problems)
+	return problems
+}
+
 // LikeColumn finds one whose name differs in case only.
 func (l *Live) LikeColumn(name string) string {
 	for _, c := range l.Columns {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sendonce/sendonce/internal/dialect"
@@ -77,33 +76,9 @@ func (t *table) check(ctx context.Context, db *sql.DB) error {
 		return dialect.Wrap(t.d, "read the catalogue for table "+t.name, err)
 	}
 	e := &CheckError{Table: t.name, Cure: t.verbs.create()}
-	switch {
-	case !live.Exists:
-		e.Problems = append(e.Problems, "it does not exist")
-	case live.ReadOnly != "":
-		e.Problems = append(e.Problems, live.ReadOnly)
-	default:
-		e.Problems = t.misfits(live)
-	}
+	e.Problems = live.Misfits(t.verbs.columns(), "name")
 	if len(e.Problems) > 0 {
 		return e
 	}
 	return nil
-}
-
-func (t *table) misfits(live *dialect.Live) (problems []string) {
-	for name, want := range t.verbs.columns() {
-		c, ok := live.Column(name)
-		switch {
-		case !ok:
-			problems = append(problems, "it has no column "+name)
-		case !strings.HasPrefix(strings.ToLower(c.Type), strings.ToLower(want)):
-			problems = append(problems, fmt.Sprintf("column %s is %s and not %s", name, c.Type, want))
-		}
-	}
-	if !live.Unique["name"] {
-		problems = append(problems, "the name is not unique by itself")
-	}
-	slices.Sort(problems)
-	return problems
 }
