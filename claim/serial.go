@@ -59,7 +59,25 @@ func NewSerial[T any](ctx context.Context, db *sqlx.DB, d Dialect, t Table, o *O
 	}
 	s := &Serial[T]{claimer: c, turns: turnsOf(c.source), serial: newSerialSQL(c.names)}
 	c.findRows = s.claimHead
+	if err := s.addTurns(ctx); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// addTurns makes the row by which claims take turns. Made by the first claims, it
+// could be made by two at once.
+func (s *Serial[T]) addTurns(ctx context.Context) error {
+	err := s.takeTurn(ctx, s.db)
+	if err == nil {
+		return nil
+	}
+	// Somebody else was faster?
+	n, again := s.exec(ctx, s.db, "take turns", s.serial.turn, dialect.Args{"token": s.turns})
+	if again == nil && n > 0 {
+		return nil
+	}
+	return err
 }
 
 // turnsOf names the row by which claims of a table take turns. Tokens of claims are
@@ -157,7 +175,7 @@ func (s *Serial[T]) claimHead(ctx context.Context, req sendonce.ClaimRequest) (s
 
 // takeTurn waits until no other claim of this table is under way, and keeps others
 // out until the transaction ends.
-func (s *Serial[T]) takeTurn(ctx context.Context, tx dialect.Tx) error {
+func (s *Serial[T]) takeTurn(ctx context.Context, tx dialect.Querier) error {
 	args := dialect.Args{"token": s.turns, "source": "turns of " + s.source}
 	n, err := s.exec(ctx, tx, "take turns", s.serial.turn, args)
 	if err != nil || n > 0 {
