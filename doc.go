@@ -121,6 +121,13 @@
 // holds a transaction open during a send, and nothing needs a database session,
 // so transaction poolers such as PgBouncer are fine.
 //
+// # Connections
+//
+// A Dispatcher has up to six statements at once. A pool of database/sql keeps two
+// idle connections unless SetMaxIdleConns says otherwise, and makes the others
+// again for each statement, which can cost more than all else: let it keep six per
+// Dispatcher besides what the rest of the process needs.
+//
 // # Watching it
 //
 // [Config].Hooks are told everything that happens, [Dispatcher.Stats] counts it,

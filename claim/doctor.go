@@ -43,8 +43,8 @@ func (r Report) String() string {
 
 // Doctor checks the table as Check does and then looks for what is slow or
 // weaker than it could be: the plan of a claim, the layout of the table, the
-// settings that decide whether a commit can be lost. It changes nothing, and
-// reads little, so it may be run against production.
+// settings that decide whether a commit can be lost, and what this pool did until
+// now. It changes nothing, and reads little, so it may be run against production.
 func Doctor(ctx context.Context, db *sqlx.DB, d Dialect, t Table, o *Options) (Report, error) {
 	var r Report
 	n, err := inspected(ctx, db, d, t, o)
@@ -56,6 +56,7 @@ func Doctor(ctx context.Context, db *sqlx.DB, d Dialect, t Table, o *Options) (R
 	if n.d.Caps().SkipLocked && n.d.SkipLockedSince(n.live.Version) == "" {
 		r.Strategy = "NewSkipLocked"
 	}
+	r.Findings = poolFindings(db.Stats())
 	for _, look := range []func(context.Context, *sql.DB) ([]Finding, error){n.planFindings, n.layoutFindings, n.serverFindings} {
 		fs, err := look(ctx, db.DB)
 		if err != nil {
@@ -64,6 +65,23 @@ func Doctor(ctx context.Context, db *sqlx.DB, d Dialect, t Table, o *Options) (R
 		r.Findings = append(r.Findings, fs...)
 	}
 	return r, nil
+}
+
+// connsRemade is how many connections a pool may have closed because it keeps few
+// before that is worth a word.
+const connsRemade = 100
+
+// poolFindings looks at what the pool did until now: a connection costs a server
+// many times what a claim does.
+func poolFindings(s sql.DBStats) []Finding {
+	if s.MaxIdleClosed < connsRemade {
+		return nil
+	}
+	return []Finding{{
+		fmt.Sprintf("the pool has closed %d connections because it keeps few that are idle", s.MaxIdleClosed),
+		"a statement often waits for a new connection, which costs the server more than the statement",
+		"db.SetMaxIdleConns(6) for each Dispatcher, and what the rest of the process needs besides",
+	}}
 }
 
 // planFindings asks how the database would look for rows.

@@ -29,6 +29,7 @@ func openDatabase(driver, dsn string) (*sqlx.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.SetMaxIdleConns(8) // a Dispatcher has up to six statements at once
 	if driver == "sqlite" {
 		// A file has one writer at a time. Connections of one process would only
 		// wait for each other, and less fairly than in the pool's queue.

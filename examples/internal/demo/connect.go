@@ -43,6 +43,7 @@ func Connect(ctx context.Context, f Flags) (*sqlx.DB, claim.Dialect, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("-dsn is not understood: %w: give it as in %s", err, example)
 	}
+	db.SetMaxIdleConns(8) // a Dispatcher has up to six statements at once
 	if err := db.PingContext(ctx); err != nil {
 		_ = db.Close()
 		return nil, 0, fmt.Errorf("cannot reach the %s database: %w: %s%s", f.Driver, err, cure, example)

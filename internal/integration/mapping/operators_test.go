@@ -191,6 +191,27 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
+// A pool that keeps too few connections makes them again for each statement.
+func TestDoctorOnThePool(t *testing.T) {
+	db := onPostgres(t)
+	tab := claim.Table{Name: "receivers"}
+	db.ready(t, tab, receivers)
+	for _, most := range []int{8, 1} {
+		db.DB.SetMaxIdleConns(most)
+		for range 110 {
+			a, err := db.DB.Conn(t.Context())
+			require.NoError(t, err)
+			b, err := db.DB.Conn(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+		}
+		r, err := claim.Doctor(t.Context(), db.DB, db.d, tab, nil)
+		require.NoError(t, err)
+		assert.Equal(t, most == 1, strings.Contains(r.String(), "db.SetMaxIdleConns(6)"), r)
+	}
+}
+
 // What the doctor advises for keys that don't grow, it doesn't complain of once
 // it is there.
 func TestDoctorOnTextKeys(t *testing.T) {

@@ -60,7 +60,7 @@ func (s Spec) Dial() (*Link, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(s.Conns)
-	db.SetMaxIdleConns(max(s.Conns, 2))
+	db.SetMaxIdleConns(max(s.Conns, 8))
 	l := &Link{DB: db}
 	if s.Strategy == LockedRedis {
 		l.redis = redis.NewClient(&redis.Options{Addr: s.RedisAddr, Username: s.RedisUser, Password: s.RedisPassword, DB: s.RedisDB})
