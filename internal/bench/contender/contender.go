@@ -1,0 +1,203 @@
+// Package contender runs the library's strategies through its public API, as a
+// user would, and measures itself.
+package contender
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/internal/bench/child"
+	"github.com/sendonce/sendonce/internal/bench/limit"
+	"github.com/sendonce/sendonce/internal/bench/table"
+	"github.com/sendonce/sendonce/lock/redislock"
+	"github.com/sendonce/sendonce/partition"
+)
+
+type receiver = table.Receiver
+
+// Run is the main function of the child process.
+func Run(ctx context.Context, job child.Job) error {
+	table.Quiet()
+	if strings.HasPrefix(job.Contender, "limit-") {
+		return limit.Run(ctx, job)
+	}
+	if job.Contender == "memory" {
+		return runMemory(ctx, job)
+	}
+	db, err := table.Open(ctx, job.DSN)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	claimers := make([]sendonce.Claimer[receiver], job.Workers)
+	for k := range claimers {
+		if claimers[k], err = newClaimer(ctx, db, job, k); err != nil {
+			return err
+		}
+	}
+	var gate child.Gate
+	run, err := newRun(job, claimers, &gate)
+	if err != nil {
+		return err
+	}
+	if err := gate.Start(); err != nil {
+		return err
+	}
+	defer profile(job.Profile)()
+	if err := run.work(ctx); err != nil {
+		return err
+	}
+	return gate.Finish(job.Rows, run.tenths)
+}
+
+// newClaimer makes worker k's. Each has its own, as in a process of its own.
+func newClaimer(ctx context.Context, db *sqlx.DB, job child.Job, k int) (sendonce.Claimer[receiver], error) {
+	d, t := table.Kind(job.DSN), table.Mapping
+	switch job.Contender {
+	case "skiplocked":
+		return claim.NewSkipLocked[receiver](ctx, db, d, t, nil)
+	case "atomic":
+		return claim.NewAtomic[receiver](ctx, db, d, t, nil)
+	case "locked":
+		l, err := redislock.New(redis.NewClient(&redis.Options{Addr: job.Redis}), nil)
+		if err != nil {
+			return nil, err
+		}
+		return claim.NewLocked[receiver](ctx, db, d, t, l, nil)
+	case "partitioned", "unmarked":
+		p, err := partition.Static(k, job.Workers)
+		if err != nil {
+			return nil, err
+		}
+		if job.Contender == "unmarked" {
+			return claim.NewUnmarked[receiver](ctx, db, d, t, p, nil)
+		}
+		return claim.NewPartitioned[receiver](ctx, db, d, t, p, nil)
+	}
+	return nil, fmt.Errorf("there is no contender %q", job.Contender)
+}
+
+// run is all dispatchers of a child process.
+type run struct {
+	job         child.Job
+	gate        *child.Gate
+	dispatchers []*sendonce.Dispatcher[receiver]
+	settled     atomic.Int64
+	stop        context.CancelFunc
+
+	mu     sync.Mutex
+	tenths []float64
+	since  time.Duration
+}
+
+func newRun(job child.Job, claimers []sendonce.Claimer[receiver], gate *child.Gate) (*run, error) {
+	r := &run{job: job, gate: gate}
+	for k, c := range claimers {
+		d, err := sendonce.New(c, sendonce.SenderFunc[receiver](sender(job.Send)), r.config(k))
+		if err != nil {
+			return nil, err
+		}
+		r.dispatchers = append(r.dispatchers, d)
+	}
+	return r, nil
+}
+
+// config has more senders where sends take time: enough that the sends don't
+// limit the rate.
+func (r *run) config(k int) sendonce.Config {
+	cfg := sendonce.Config{
+		BatchSize: r.job.Batch, Owner: fmt.Sprint("bench ", k), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Hooks: sendonce.Hooks{Claimed: r.claimed, Settled: r.recorded},
+	}
+	if r.job.Send > 0 {
+		cfg.Concurrency = min(128, max(16, r.job.Batch))
+	}
+	return cfg
+}
+
+func sender(takes time.Duration) func(context.Context, sendonce.Item[receiver]) error {
+	if takes == 0 {
+		return func(context.Context, sendonce.Item[receiver]) error { return nil }
+	}
+	return func(ctx context.Context, _ sendonce.Item[receiver]) error {
+		t := time.NewTimer(takes)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (r *run) claimed(n int, took time.Duration, err error) {
+	if n > 0 && err == nil {
+		r.gate.Claimed(took)
+	}
+}
+
+func (r *run) recorded(n int, _ time.Duration, err error) {
+	if err != nil {
+		return
+	}
+	total := int(r.settled.Add(int64(n)))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.tenths) < 10 && total >= r.job.Rows*(len(r.tenths)+1)/10 {
+		now := r.gate.Since()
+		r.tenths = append(r.tenths, (now - r.since).Seconds())
+		r.since = now
+	}
+	if total == r.job.Rows {
+		r.gate.Done()
+		r.stop()
+	}
+}
+
+func (r *run) work(ctx context.Context) error {
+	ctx, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+	errs := make(chan error, len(r.dispatchers))
+	for _, d := range r.dispatchers {
+		go func() { errs <- d.Run(ctx) }()
+	}
+	for range r.dispatchers {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	if n := int(r.settled.Load()); n != r.job.Rows {
+		return fmt.Errorf("%d of %d rows were recorded", n, r.job.Rows)
+	}
+	return nil
+}
+
+// profile writes a CPU profile until its answer is called.
+func profile(path string) (stop func()) {
+	if path == "" {
+		return func() {}
+	}
+	f, err := os.Create(path)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "no profile:", err)
+		return func() {}
+	}
+	return func() { pprof.StopCPUProfile(); _ = f.Close() }
+}

@@ -1,0 +1,151 @@
+// Package table makes the tables that are worked on: the user's table, what
+// claim.Schema adds to it, and the rows.
+package table
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	"github.com/jmoiron/sqlx"
+	_ "modernc.org/sqlite" // driver "sqlite"
+
+	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/lock/sqllock"
+)
+
+// Name of the table.
+const Name = "receivers"
+
+// Mapping is how claim sees it.
+var Mapping = claim.Table{Name: Name}
+
+// Receiver is what of a row is sent.
+type Receiver struct {
+	Address string `db:"address"`
+}
+
+// Kind is the database that a DSN is of.
+func Kind(dsn string) claim.Dialect {
+	switch {
+	case strings.HasPrefix(dsn, "postgres"):
+		return claim.Postgres
+	case strings.HasPrefix(dsn, "file:"):
+		return claim.SQLite
+	}
+	return claim.MySQL
+}
+
+// Driver is the database/sql driver of a DSN.
+func Driver(dsn string) string {
+	return map[claim.Dialect]string{claim.Postgres: "pgx", claim.MySQL: "mysql", claim.SQLite: "sqlite"}[Kind(dsn)]
+}
+
+// SQLiteDSN is that of a file. WAL and FULL: each commit is on the disk.
+func SQLiteDSN(path string) string {
+	return "file:" + path + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+}
+
+// Open connects. The connections of idle moments are kept.
+func Open(ctx context.Context, dsn string) (*sqlx.DB, error) {
+	db, err := sqlx.ConnectContext(ctx, Driver(dsn), dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxIdleConns(64)
+	return db, nil
+}
+
+// Create makes the table anew, with n rows, analysed and flushed.
+func Create(ctx context.Context, dsn, layout string, n int) error {
+	db, err := Open(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	d := Kind(dsn)
+	ddl, err := statements(d, layout)
+	if err != nil {
+		return err
+	}
+	for _, s := range append(ddl, finish(d, n)...) {
+		if _, err := db.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	return sqllock.Migrate(ctx, db.DB, map[claim.Dialect]sqllock.Dialect{
+		claim.Postgres: sqllock.Postgres, claim.MySQL: sqllock.MySQL, claim.SQLite: sqllock.SQLite,
+	}[d], nil)
+}
+
+func statements(d claim.Dialect, layout string) ([]string, error) {
+	create := "CREATE TABLE receivers (id bigint PRIMARY KEY, address varchar(100) NOT NULL)"
+	if d == claim.SQLite {
+		create = "CREATE TABLE receivers (id INTEGER PRIMARY KEY, address TEXT NOT NULL)"
+	}
+	schema, err := claim.Schema(d, Mapping, nil)
+	if err != nil {
+		return nil, err
+	}
+	switch layout {
+	case "", "schema":
+	case "ff50", "ff33":
+		create += " WITH (fillfactor = " + layout[2:] + ")"
+	case "partial":
+		schema = append(schema, "CREATE INDEX receivers_pending ON receivers (id) WHERE status = 0")
+	default:
+		return nil, fmt.Errorf("there is no layout %q", layout)
+	}
+	stmts := []string{"DROP TABLE IF EXISTS receivers", "DROP TABLE IF EXISTS sendonce_claims", "DROP TABLE IF EXISTS sendonce_locks", create}
+	return append(stmts, schema...), nil
+}
+
+// finish loads the rows and brings the table to rest.
+func finish(d claim.Dialect, n int) []string {
+	switch d {
+	case claim.Postgres:
+		return []string{
+			fmt.Sprintf("INSERT INTO receivers (id, address) SELECT i, 'user' || i || '@example.org' FROM generate_series(1, %d) i", n),
+			"VACUUM ANALYZE receivers", "CHECKPOINT",
+		}
+	case claim.MySQL:
+		return []string{
+			fmt.Sprintf("INSERT INTO receivers (id, address) SELECT seq, CONCAT('user', seq, '@example.org') FROM seq_1_to_%d", n),
+			"ANALYZE TABLE receivers",
+		}
+	}
+	return []string{
+		fmt.Sprintf("WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < %d) "+
+			"INSERT INTO receivers (id, address) SELECT i, 'user' || i || '@example.org' FROM s", n),
+		"ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)",
+	}
+}
+
+// CheckDone says what is wrong if not all n rows are done, each at its first
+// attempt where attempts are counted.
+func CheckDone(ctx context.Context, dsn string, n int) error {
+	db, err := Open(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var got struct {
+		Done, Most int
+	}
+	err = db.GetContext(ctx, &got, "SELECT COUNT(*) AS done, MAX(attempts) AS most FROM receivers WHERE status = 3")
+	if err == nil && (got.Done != n || got.Most > 1) {
+		err = fmt.Errorf("%d of %d rows are done, with up to %d attempts", got.Done, n, got.Most)
+	}
+	return err
+}
+
+// Quiet keeps the MySQL driver from writing about connections that a server of
+// ours ends.
+func Quiet() { _ = mysql.SetLogger(quiet{}) }
+
+type quiet struct{}
+
+// Print drops it.
+func (quiet) Print(...any) {}
