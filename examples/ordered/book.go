@@ -45,7 +45,9 @@ var bookText string
 
 var bookScript = redis.NewScript(bookText)
 
-func newBook(rdb *redis.Client, name string) *book { return &book{rdb, "sendonce:ordered:{" + name + "}:"} }
+func newBook(rdb *redis.Client, name string) *book {
+	return &book{rdb, "sendonce:ordered:{" + name + "}:"}
+}
 
 func (b *book) keys() []string {
 	return []string{b.base + "ledger", b.base + "fences", b.base + "numbers", b.base + "invoices"}
