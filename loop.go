@@ -109,6 +109,7 @@ func (h *held) left(lease time.Duration, now time.Time) time.Duration {
 type job[T any] struct {
 	slot
 	items []Item[T]
+	ctx   sendContext
 }
 
 // attempt is what is kept of an item: the Sender may change the item itself.

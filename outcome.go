@@ -40,6 +40,9 @@ func call[T any](ctx context.Context, send func(context.Context, []Item[T]) erro
 
 // answerFor is the answer for one item of a call.
 func answerFor(err error, i int) error {
+	if err == nil {
+		return nil
+	}
 	var each ItemErrors
 	if !errors.As(err, &each) {
 		return err
@@ -67,11 +70,11 @@ func verdictOf(err error) (v verdict) {
 			v = verdict{}
 		}
 	}()
+	if err == nil {
+		return verdict{kind: sentKind}
+	}
 	var found *verdict
-	switch {
-	case err == nil:
-		v.kind = sentKind
-	case errors.As(err, &found):
+	if errors.As(err, &found) {
 		v = *found
 	}
 	return v

@@ -1,7 +1,6 @@
 package sendonce
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -11,6 +10,7 @@ import (
 func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	left := true // by Goexit
 	var j *job[T]
+	var pad scratch
 	defer func() { // whatever a hook does in the function below
 		if left {
 			go l.sender(wg)
@@ -20,7 +20,7 @@ func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	}()
 	defer func() {
 		if left {
-			l.finish(&j.slot, l.exited(j), nil)
+			l.finish(&j.slot, &pad, l.exited(j), nil)
 		}
 	}()
 	for {
@@ -28,8 +28,22 @@ func (l *loop[T]) sender(wg *sync.WaitGroup) {
 			left = false
 			return
 		}
-		l.send(j)
+		l.send(j, &pad)
 	}
+}
+
+// scratch is memory of one sender, for one job after the other.
+type scratch struct {
+	results []Result
+	answers []error
+}
+
+// of returns its slices with room for n rows.
+func (p *scratch) of(n int) ([]Result, []error) {
+	if cap(p.results) < n {
+		p.results, p.answers = make([]Result, n), make([]error, n)
+	}
+	return p.results[:n], p.answers[:n]
 }
 
 // exited is the answer for a goroutine that ended in the middle of a job.
@@ -130,7 +144,7 @@ func (l *loop[T]) begin(j *job[T], now time.Time) {
 
 // send sends one job. Its context ends at SendTimeout, which is before the lease
 // could end, or when the claim is lost.
-func (l *loop[T]) send(j *job[T]) {
+func (l *loop[T]) send(j *job[T], pad *scratch) {
 	if !l.permitted(j) {
 		return
 	}
@@ -140,10 +154,11 @@ func (l *loop[T]) send(j *job[T]) {
 			return
 		}
 	}
-	ctx, release := context.WithTimeout(j.b.ctx, l.cfg.SendTimeout)
-	defer release()
+	ctx := &j.ctx
+	ctx.parent, ctx.deadline = j.b.ctx, time.Now().Add(l.cfg.SendTimeout)
+	defer ctx.end()
 	err := l.call(ctx, j)
-	l.finish(&j.slot, err, ctx.Err())
+	l.finish(&j.slot, pad, err, ctx.Err())
 }
 
 // notBegun answers rows whose intent may have been recorded, and which were
@@ -158,9 +173,9 @@ func notBegun(s *slot, err error) []Result {
 
 // finish turns the answer of a Send into results, and then tells the hooks: these
 // may end the goroutine.
-func (l *loop[T]) finish(s *slot, err, ctxErr error) {
+func (l *loop[T]) finish(s *slot, pad *scratch, err, ctxErr error) {
 	took := time.Since(s.began)
-	rs, answers := make([]Result, len(s.rows)), make([]error, len(s.rows))
+	rs, answers := pad.of(len(s.rows))
 	for i, a := range s.rows {
 		rs[i], answers[i] = l.cfg.judgeSafely(Ref{Key: a.key, Token: s.b.token}, a.n, err, i, ctxErr, took)
 	}

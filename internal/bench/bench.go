@@ -135,7 +135,7 @@ func (h *Host) Run(ctx context.Context, s Spec) (f Figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	return figures(lap, before, after), nil
+	return figures(lap, before, after), meters.tell(ctx, h)
 }
 
 func figures(lap child.Lap, before, after reading) Figures {

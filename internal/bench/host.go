@@ -25,6 +25,7 @@ type Host struct {
 	Dir  string    // where servers keep their data
 	Self []string  // the command that runs contender.Run with a job as its last argument
 	Out  io.Writer // gets a line per run
+	Tell bool      // the statements that PostgreSQL spent its time on, after each run
 
 	servers map[string]*server.Server
 	rivals  map[string]string
@@ -156,12 +157,46 @@ type reading struct {
 
 func (m *meters) add(s *server.Server) { m.servers = append(m.servers, s) }
 
+// tell prints what PostgreSQL spent its time on since it was last asked.
+func (m *meters) tell(ctx context.Context, h *Host) error {
+	for _, s := range m.servers {
+		if s.Kind != "postgres" || !h.Tell {
+			continue
+		}
+		db, err := sql.Open("pgx", s.DSN("postgres"))
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		rows, err := db.QueryContext(ctx, `SELECT calls, total_exec_time, rows, left(regexp_replace(query, '\s+', ' ', 'g'), 200)
+			FROM pg_stat_statements ORDER BY total_exec_time DESC LIMIT 10`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var calls, n int64
+			var took float64
+			var query string
+			if err := rows.Scan(&calls, &took, &n, &query); err != nil {
+				return err
+			}
+			h.Say("    %6d calls %9.1f ms %8d rows  %s", calls, took, n, query)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settle brings PostgreSQL to rest before a run. Rows that a contender inserted
 // itself are then as much at rest as ours.
 func (m *meters) settle(ctx context.Context) error {
 	for _, s := range m.servers {
 		if s.Kind == "postgres" {
-			if err := exec1(ctx, s.DSN("postgres"), "CHECKPOINT"); err != nil {
+			err := exec1(ctx, s.DSN("postgres"), "CHECKPOINT", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements", "SELECT pg_stat_statements_reset()")
+			if err != nil {
 				return err
 			}
 		}
@@ -200,9 +235,6 @@ func read(ctx context.Context, s *server.Server) (r reading, err error) {
 		err1 := db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'").Scan(&name, &r.log)
 		err2 := db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &r.statements)
 		return r, errors.Join(err1, err2)
-	}
-	if _, err := db.ExecContext(ctx, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements"); err != nil {
-		return r, err
 	}
 	err = db.QueryRowContext(ctx, "SELECT pg_current_wal_lsn() - '0/0', (SELECT COALESCE(sum(calls), 0) FROM pg_stat_statements)").Scan(&r.log, &r.statements)
 	return r, err

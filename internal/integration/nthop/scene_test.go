@@ -86,11 +86,14 @@ func (s setting) role() string { return fmt.Sprintf("%s/%v", s.Strategy, s.deliv
 // they can make.
 func settings(d combo.Database) []setting {
 	var all []setting
-	for _, s := range d.Strategies() {
+	for _, s := range append(d.Strategies(), combo.Serial, combo.Unmarked) {
 		c := combo.Combo{Strategy: s, Database: d, Key: "bigint"}
-		all = append(all, setting{c, sendonce.AtLeastOnce}, setting{c, sendonce.AtMostOnce})
+		all = append(all, setting{c, sendonce.AtLeastOnce})
+		if s != combo.Unmarked {
+			all = append(all, setting{c, sendonce.AtMostOnce})
+		}
 	}
-	return append(all, setting{combo.Combo{Strategy: combo.Unmarked, Database: d, Key: "bigint"}, sendonce.AtLeastOnce})
+	return all
 }
 
 // stage is where the runs of a setting take place: each has a table of its own.

@@ -49,7 +49,18 @@ func main() {
 		{Name: "maria limit", Database: "mariadb", Job: j("limit-sql-mariadb", 1000, 2)},
 		{Name: "memory", Job: mem},
 	}
-	rs, err := h.RunRounds(ctx, specs, 2)
+	if len(os.Args) > 1 {
+		h.Tell = true
+		specs = specs[:4]
+	} else {
+		specs = []bench.Spec{
+			specs[0], specs[2],
+			{Name: "river", Database: "postgres", Layout: "own", Rival: "river", Job: j("river", 0, 0)},
+			{Name: "gue", Database: "postgres", Layout: "own", Rival: "gue", Job: j("gue", 0, 0)},
+			{Name: "asynq", Database: "redis", Layout: "own", Rival: "asynq", Job: j("asynq", 0, 0)},
+		}
+	}
+	rs, err := h.RunRounds(ctx, specs, 1)
 	for _, r := range rs {
 		fmt.Printf("%-20s %+v\n", r.Spec.Name, r.Median)
 	}

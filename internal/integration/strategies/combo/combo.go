@@ -58,6 +58,9 @@ const (
 	// Unmarked is apart: its partitions have one owner at a time, so workers that
 	// meet at the same rows, as most tests want them, can't be had.
 	Unmarked Strategy = "Unmarked"
+
+	// Serial is apart, too: one row at a time, whoever asks.
+	Serial Strategy = "Serial"
 )
 
 // Strategies are those that the database can do.

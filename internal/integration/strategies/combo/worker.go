@@ -91,6 +91,8 @@ func (s Spec) Claimer(ctx context.Context, l *Link) (Claimer, error) {
 		return claim.NewLocked[Mail](ctx, l.DB, s.Dialect, s.Table, locker, nil)
 	case Partitioned:
 		return claim.NewPartitioned[Mail](ctx, l.DB, s.Dialect, s.Table, fixed(s.Partitions), nil)
+	case Serial:
+		return claim.NewSerial[Mail](ctx, l.DB, s.Dialect, s.Table, nil)
 	case Unmarked:
 		u, err := claim.NewUnmarked[Mail](ctx, l.DB, s.Dialect, s.Table, fixed(s.Partitions), nil)
 		return unmarked{u}, err
