@@ -49,8 +49,10 @@ func (l *loop[T]) collect() (rs []Result) {
 		endsWithin(l.cfg.MarkLinger, l.going.Done())
 		l.mu.Lock()
 	}
-	seen := make(map[Key]struct{}, min(len(l.marks), marksAtOnce))
-	rest := l.marks[:0:0]
+	n := min(len(l.marks), marksAtOnce)
+	seen := make(map[Key]struct{}, n)
+	rs = make([]Result, 0, n)
+	rest := l.marks[:0]
 	for i, r := range l.marks {
 		if len(rs) == marksAtOnce {
 			rest = append(rest, l.marks[i:]...)
@@ -63,6 +65,7 @@ func (l *loop[T]) collect() (rs []Result) {
 		seen[r.Key] = struct{}{}
 		rs = append(rs, r)
 	}
+	clear(l.marks[len(rest):])
 	l.marks, l.marking, l.markingSince = rest, len(rs), time.Now()
 	l.startable.Broadcast()
 	return rs

@@ -103,12 +103,12 @@ type candidate struct {
 
 func (c *claimer[T]) candidates(ctx context.Context, st *dialect.Stmt, a dialect.Args) ([]candidate, error) {
 	var out []candidate
-	cell := newKey(c.keyKind)
+	cell := &keyCell{kind: c.keyKind}
 	err := c.query(ctx, c.db, "look for rows that are due", st, c.bind(a), func(rows *sql.Rows) error {
 		var x candidate
 		var due sql.NullInt64 // a time that the application wrote may not be one
 		err := rows.Scan(cell, &x.token, &x.attempts, &due)
-		x.key, x.due = keyOf(cell), due.Int64
+		x.key, x.due = cell.key, due.Int64
 		if !c.flying.has(x.key) {
 			out = append(out, x)
 		}

@@ -3,6 +3,7 @@ package claim
 import (
 	"cmp"
 	"crypto/rand"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -44,4 +45,43 @@ func newToken() int64 {
 			return t
 		}
 	}
+}
+
+// keyCell takes a key as a row has it. Where the driver's value is one of Key's
+// types it is kept as it is, which costs no memory.
+type keyCell struct {
+	kind dialect.KeyKind
+	key  sendonce.Key
+}
+
+// Scan implements sql.Scanner.
+func (c *keyCell) Scan(src any) (err error) {
+	_, isInt := src.(int64)
+	_, isText := src.(string)
+	switch c.kind {
+	case dialect.KeyInt:
+		if isInt {
+			c.key = src
+			return nil
+		}
+		c.key, err = scanned[int64](src)
+	case dialect.KeyUint:
+		c.key, err = scanned[uint64](src)
+	default:
+		if isText {
+			c.key = src
+			return nil
+		}
+		c.key, err = scanned[string](src)
+	}
+	return err
+}
+
+func scanned[K any](src any) (sendonce.Key, error) {
+	var n sql.Null[K]
+	err := n.Scan(src)
+	if err == nil && !n.Valid {
+		err = errors.New("the key is NULL")
+	}
+	return n.V, err
 }

@@ -147,14 +147,14 @@ func (s *store) patrolWindow(ctx context.Context, req sendonce.ReapRequest, out 
 // and recorded in one transaction, so this takes a hand in the claims table.
 func (s *store) noteOrphans(ctx context.Context, st *dialect.Stmt, a dialect.Args) error {
 	p, now := &s.rounds, time.Now()
-	cell := newKey(s.keyKind)
+	cell := &keyCell{kind: s.keyKind}
 	return s.query(ctx, s.db, "patrol the rows", st, a, func(rows *sql.Rows) error {
 		var ref sendonce.Ref
 		var status string
 		if err := rows.Scan(cell, &ref.Token, &status); err != nil {
 			return err
 		}
-		ref.Key = keyOf(cell)
+		ref.Key = cell.key
 		if _, known := p.orphans[ref]; !known && len(p.orphans) < patrolMemory {
 			p.orphans[ref] = now
 		}

@@ -122,13 +122,13 @@ func (s *Serial[T]) first(ctx context.Context, q dialect.Querier) (*firstRow, er
 		return nil, err
 	}
 	var out *firstRow
-	cell := newKey(s.keyKind)
+	cell := &keyCell{kind: s.keyKind}
 	err = s.query(ctx, q, "look for the first row", s.serial.head, s.bind(dialect.Args{}), func(rows *sql.Rows) error {
 		var row firstRow
 		var status string
 		var due int64
 		err := rows.Scan(cell, &status, &row.token, &row.attempts, &due)
-		row.key, row.free = keyOf(cell), due != 0 && s.state(status) == pending
+		row.key, row.free = cell.key, due != 0 && s.state(status) == pending
 		out = &row
 		return err
 	})

@@ -380,7 +380,7 @@ func (s *store) standings(ctx context.Context, q dialect.Querier, look *dialect.
 		keys[i] = r.Key
 	}
 	out := make(map[sendonce.Key]standing, len(rs))
-	cell := newKey(s.keyKind)
+	cell := &keyCell{kind: s.keyKind}
 	err := s.query(ctx, q, "look up rows", look, dialect.Args{"keys": keys}, func(rows *sql.Rows) error {
 		var status sql.NullString
 		var row standing
@@ -388,7 +388,7 @@ func (s *store) standings(ctx context.Context, q dialect.Querier, look *dialect.
 			return err
 		}
 		row.status, row.state = status.String, s.state(status.String)
-		out[keyOf(cell)] = row
+		out[cell.key] = row
 		return nil
 	})
 	return out, err

@@ -15,7 +15,6 @@ import (
 	"github.com/jmoiron/sqlx/reflectx"
 
 	"github.com/sendonce/sendonce"
-	"github.com/sendonce/sendonce/internal/dialect"
 )
 
 // shape is how rows become values of T: the columns to select and where each
@@ -26,6 +25,9 @@ type shape[T any] struct {
 	index   [][]int
 	noNulls []bool // the field can't hold a NULL
 	names   *names
+
+	// Some are reached through pointers, which each value of T has of its own.
+	pointers bool
 }
 
 func newShape[T any](n *names) (*shape[T], error) {
@@ -49,8 +51,18 @@ func newShape[T any](n *names) (*shape[T], error) {
 		s.quoted = append(s.quoted, n.d.Quote(f.column))
 		s.index = append(s.index, f.index)
 		s.noNulls = append(s.noNulls, f.noNulls)
+		s.pointers = s.pointers || throughPointer(t, f.index)
 	}
 	return s, nil
+}
+
+func throughPointer(t reflect.Type, index []int) bool {
+	for _, i := range index[:len(index)-1] {
+		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
+			return true
+		}
+	}
+	return false
 }
 
 // taggedField is a field of T, or of a struct that T embeds, with a `db` tag.
@@ -146,13 +158,23 @@ func (s *shape[T]) ours() []string {
 }
 
 // firstColumn is the number of T's first column in the list.
-func (s *shape[T]) firstColumn() int { return len(s.ours()) }
+func (s *shape[T]) firstColumn() int {
+	n := 2
+	if s.names.generation != "" {
+		n++
+	}
+	if s.names.doubtSince != "" {
+		n++
+	}
+	return n
+}
 
 // scanner reads the rows of a claim one after the other.
 type scanner[T any] struct {
 	*shape[T]
-	cell       any // *int64, *uint64 or *string: the key
-	dest       []any
+	cell       keyCell
+	item       sendonce.Item[T] // the current one
+	dest       []any            // where its columns go
 	attempts   int64
 	generation sql.NullInt64
 	doubt      sql.NullInt64 // microseconds
@@ -161,74 +183,61 @@ type scanner[T any] struct {
 }
 
 func (s *shape[T]) scanner() *scanner[T] {
-	sc := &scanner[T]{shape: s, cell: newKey(s.names.keyKind), ids: newIdempotency(s.names.namespace)}
-	sc.dest = make([]any, 0, len(s.columns)+4)
-	return sc
+	return &scanner[T]{shape: s, cell: keyCell{kind: s.names.keyKind}, ids: newIdempotency(s.names.namespace)}
 }
 
-// scan reads the current row, and also what follows the list. An error is about the row set; a row that does not
-// fit into T gives an Item with Err.
-func (sc *scanner[T]) scan(rows *sql.Rows, also ...any) (sendonce.Item[T], error) {
-	var item sendonce.Item[T]
-	sc.dest = append(sc.dest[:0], sc.cell, &sc.attempts)
+// aim makes the list of where the columns of a row go.
+func (sc *scanner[T]) aim() {
+	sc.dest = append(sc.dest[:0], &sc.cell, &sc.attempts)
 	if sc.names.generation != "" {
 		sc.dest = append(sc.dest, &sc.generation)
 	}
 	if sc.names.doubtSince != "" {
 		sc.dest = append(sc.dest, &sc.doubt)
 	}
-	v := reflect.ValueOf(&item.Value).Elem()
+	v := reflect.ValueOf(&sc.item.Value).Elem()
 	for _, index := range sc.index {
 		sc.dest = append(sc.dest, reflectx.FieldByIndexes(v, index).Addr().Interface())
 	}
-	sc.dest = append(sc.dest, also...)
+}
+
+// scan reads the current row, and also what follows the list. An error is about the row set; a row that does not
+// fit into T gives an Item with Err.
+func (sc *scanner[T]) scan(rows *sql.Rows, also ...any) (sendonce.Item[T], error) {
+	sc.item = sendonce.Item[T]{}
+	if sc.dest == nil || sc.pointers {
+		sc.aim()
+	}
+	list := sc.firstColumn() + len(sc.columns)
+	sc.dest = append(sc.dest[:list], also...)
 	if err := rows.Scan(sc.dest...); err != nil {
-		if again := sc.scanKeyOnly(rows, len(also)); again != nil {
-			return item, again
+		if again := sc.scanKeyOnly(rows, also); again != nil {
+			return sc.item, again
 		}
 		var zero T
-		item.Value, item.Err = zero, fmt.Errorf("sendonce: the row does not fit into %T: %w", zero, err)
+		sc.item.Value, sc.item.Err = zero, fmt.Errorf("sendonce: the row does not fit into %T: %w", zero, err)
 	}
+	item := &sc.item
 	if item.InDoubt = sc.doubt.Valid; item.InDoubt {
 		item.DoubtAge = max(time.Duration(sc.doubt.Int64)*time.Microsecond, 1)
 	}
-	item.Key = keyOf(sc.cell)
+	item.Key = sc.cell.key
 	item.Attempt = int(sc.attempts)
 	item.IdempotencyKey = sc.ids.key(item.Key, sc.generation.Int64)
-	return item, nil
+	return *item, nil
 }
 
 // scanKeyOnly reads the row again without its value: the key must be known, so
 // that the row can be put aside.
-func (sc *scanner[T]) scanKeyOnly(rows *sql.Rows, also int) error {
+func (sc *scanner[T]) scanKeyOnly(rows *sql.Rows, also []any) error {
 	if sc.ignore == nil {
 		sc.ignore = make([]sql.RawBytes, len(sc.columns))
 	}
-	first := len(sc.dest) - also - len(sc.columns)
+	dest := slices.Clone(sc.dest[:sc.firstColumn()])
 	for i := range sc.ignore {
-		sc.dest[first+i] = &sc.ignore[i]
+		dest = append(dest, &sc.ignore[i])
 	}
-	return rows.Scan(sc.dest...)
-}
-
-func newKey(k dialect.KeyKind) any {
-	switch k {
-	case dialect.KeyInt:
-		return new(int64)
-	case dialect.KeyUint:
-		return new(uint64)
-	}
-	return new(string)
-}
-
-func keyOf(p any) sendonce.Key {
-	switch p := p.(type) {
-	case *int64:
-		return *p
-	case *uint64:
-		return *p
-	}
-	return *p.(*string)
+	return rows.Scan(append(dest, also...)...)
 }
 
 // idempotency derives the keys that providers dedupe by: a hash of namespace,
@@ -258,5 +267,7 @@ func (d *idempotency) key(k sendonce.Key, generation int64) string {
 	}
 	d.buf = b
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
+	var text [32]byte
+	hex.Encode(text[:], sum[:16])
+	return string(text[:])
 }

@@ -176,9 +176,24 @@ func TestKeys(t *testing.T) {
 		assert.False(t, seen[token])
 		seen[token] = true
 	}
-	for kind, want := range map[dialect.KeyKind]sendonce.Key{dialect.KeyInt: int64(0), dialect.KeyUint: uint64(0), dialect.KeyText: "", dialect.KeyUUID: "", dialect.KeyChar: ""} {
-		assert.Equal(t, want, keyOf(newKey(kind)))
+	for kind, of := range map[dialect.KeyKind]map[sendonce.Key][]any{
+		dialect.KeyInt:  {int64(300): {int64(300), "300", []byte("300"), uint64(300)}},
+		dialect.KeyUint: {uint64(300): {int64(300), uint64(300), []byte("300")}, uint64(math.MaxUint64): {uint64(math.MaxUint64), []byte("18446744073709551615")}},
+		dialect.KeyText: {"k": {"k", []byte("k")}},
+		dialect.KeyUUID: {"k": {"k", []byte("k")}},
+		dialect.KeyChar: {"k": {"k", []byte("k")}},
+	} {
+		cell := keyCell{kind: kind}
+		for want, srcs := range of {
+			for _, src := range srcs {
+				require.NoError(t, cell.Scan(src))
+				assert.Equal(t, want, cell.key)
+			}
+		}
+		require.ErrorContains(t, cell.Scan(nil), "NULL")
 	}
+	cell := keyCell{kind: dialect.KeyInt}
+	require.Error(t, cell.Scan("x"))
 	assert.Equal(t, map[int64]dialect.Keys{1: {int64(2), int64(3)}, 2: {int64(1)}},
 		byToken([]sendonce.Ref{{Key: int64(3), Token: 1}, {Key: int64(1), Token: 2}, {Key: int64(2), Token: 1}}))
 	assert.Regexp(t, "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", randomUUID())

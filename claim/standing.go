@@ -20,7 +20,7 @@ func (s *store) Alive(ctx context.Context, key sendonce.Key) (alive bool, err er
 	err = s.query(ctx, s.db, "look up a row", s.settle.look, dialect.Args{"keys": keys}, func(rows *sql.Rows) error {
 		var status sql.NullString
 		var token int64
-		if err := rows.Scan(newKey(s.keyKind), &status, &token); err != nil {
+		if err := rows.Scan(&keyCell{kind: s.keyKind}, &status, &token); err != nil {
 			return err
 		}
 		switch s.state(status.String) {

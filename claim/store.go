@@ -217,7 +217,7 @@ func (s *store) inTx(ctx context.Context, what string, f func(tx dialect.Tx) err
 }
 
 func (s *store) scanKey(rows *sql.Rows) (sendonce.Key, error) {
-	cell := newKey(s.keyKind)
+	cell := &keyCell{kind: s.keyKind}
 	err := rows.Scan(cell)
-	return keyOf(cell), err
+	return cell.key, err
 }

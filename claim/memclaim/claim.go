@@ -38,6 +38,7 @@ func (c *Claimer[T]) Claim(ctx context.Context, req sendonce.ClaimRequest) (send
 	}
 	b.Token, b.Alone = t.newToken(), alone
 	t.take(rows, b, req, now)
+	b.Items = make([]sendonce.Item[T], 0, len(rows))
 	for _, r := range rows {
 		b.Items = append(b.Items, t.item(r, now))
 	}
@@ -61,6 +62,7 @@ func (t *table[T]) take(rows []*row[T], b sendonce.Batch[T], req sendonce.ClaimR
 	lc := &liveClaim{since: now, Holder: Holder{
 		Owner: req.Owner, Token: b.Token, Rows: len(rows), Delivery: req.Delivery, Alone: b.Alone, Lease: req.Lease, Until: now.Add(req.Lease),
 	}}
+	lc.keys = make([]sendonce.Key, 0, len(rows))
 	for _, r := range rows {
 		r.Token = b.Token
 		r.Attempts++

@@ -344,15 +344,18 @@ func normal(key sendonce.Key) sendonce.Key {
 // (docs/semantics.md, section 9). It is what package claim makes of the same
 // namespace and key in a table without a generation.
 func (t *table[T]) idempotencyKey(key sendonce.Key) string {
-	text := ""
+	b := append(strconv.AppendInt(make([]byte, 0, 64), int64(len(t.namespace)), 10), ':')
+	b = append(append(b, t.namespace...), ":0:"...)
 	switch key := key.(type) {
 	case int64:
-		text = strconv.FormatInt(key, 10)
+		b = strconv.AppendInt(b, key, 10)
 	case uint64:
-		text = strconv.FormatUint(key, 10)
+		b = strconv.AppendUint(b, key, 10)
 	case string:
-		text = key
+		b = append(b, key...)
 	}
-	sum := sha256.Sum256([]byte(strconv.Itoa(len(t.namespace)) + ":" + t.namespace + ":0:" + text))
-	return hex.EncodeToString(sum[:16])
+	sum := sha256.Sum256(b)
+	var text [32]byte
+	hex.Encode(text[:], sum[:16])
+	return string(text[:])
 }
