@@ -54,10 +54,14 @@ func main() {
 		specs = specs[:4]
 	} else {
 		specs = []bench.Spec{
-			specs[0], specs[2],
-			{Name: "river", Database: "postgres", Layout: "own", Rival: "river", Job: j("river", 0, 0)},
-			{Name: "gue", Database: "postgres", Layout: "own", Rival: "gue", Job: j("gue", 0, 0)},
-			{Name: "asynq", Database: "redis", Layout: "own", Rival: "asynq", Job: j("asynq", 0, 0)},
+			{Name: "skiplocked W1", Database: "postgres", Job: j("skiplocked", 1000, 1)},
+			{Name: "skiplocked W2", Database: "postgres", Job: sk},
+			{Name: "limit W1", Database: "postgres", Job: j("limit-skiplocked", 1000, 1)},
+			{Name: "limit W2", Database: "postgres", Job: j("limit-skiplocked", 1000, 2)},
+			{Name: "limit W4", Database: "postgres", Job: j("limit-skiplocked", 1000, 4)},
+			{Name: "unmarked W1", Database: "postgres", Job: j("unmarked", 1000, 1)},
+			{Name: "ff33 skiplocked W1", Layout: "ff33", Database: "postgres", Job: j("skiplocked", 1000, 1)},
+			specs[14],
 		}
 	}
 	rs, err := h.RunRounds(ctx, specs, 1)
