@@ -66,6 +66,49 @@ func TestOutageOfAllWorkers(t *testing.T) {
 	}
 }
 
+// docs/faults.md, 6: a mark that hangs, with a lock that keeps all else out, is tried
+// again while the lease of its rows lasts, however short that is. A store that is
+// only slow gets the time that it needs.
+func TestFault06_AMarkThatHangsIsTriedAgainWithinTheLease(t *testing.T) {
+	for _, lease := range []time.Duration{2 * time.Second, 9 * time.Second, time.Minute} {
+		t.Run(lease.String(), func(t *testing.T) {
+			inFakeTime(t, 8, func(w *world) {
+				s, other := w.store(), w.store()
+				var hung sync.Once
+				on(&s.onSettle, func(ctx context.Context, act func(context.Context) error) (err error) {
+					err = errGone
+					hung.Do(func() {
+						on(&s.onExtend, fails(errGone))
+						<-ctx.Done()
+						s.onExtend.Store(nil)
+						err = ctx.Err()
+					})
+					if errors.Is(err, errGone) {
+						err = act(ctx)
+					}
+					return err
+				})
+				cfg := sendonce.Config{Lease: lease, SendTimeout: lease / 5}
+				first := w.start(w.dispatcher(s, slow(lease/6), cfg))
+				after(lease / 10)
+				second := w.start(w.dispatcher(other, slow(lease/6), cfg))
+				after(10 * lease)
+				assert.NoError(t, first.stop())
+				assert.NoError(t, second.stop())
+				w.sentOnce(8)
+			})
+		})
+	}
+	t.Run("slow", func(t *testing.T) {
+		inFakeTime(t, 3, func(w *world) {
+			s := w.store()
+			on(&s.onSettle, delayed(4*time.Second))
+			w.drain(w.dispatcher(s, sent, sendonce.Config{Lease: 5 * time.Second, SendTimeout: time.Second}))
+			w.sentOnce(3)
+		})
+	})
+}
+
 // While results can't be recorded nothing is claimed, there is no tight loop,
 // and Health and the hooks say so.
 func TestFault06_ResultsThatCannotBeRecorded(t *testing.T) {

@@ -79,7 +79,7 @@ func (l *loop[T]) record(rs []Result) bool {
 	for try := 1; ; try++ {
 		if try > triesTogether {
 			rs = l.recordEach(rs)
-		} else if err := l.settle(rs); err != nil {
+		} else if err := l.settle(rs, l.firstTries(try)); err != nil {
 			l.unrecorded(len(rs), err)
 		} else {
 			rs = nil
@@ -136,7 +136,7 @@ func (l *loop[T]) recordEach(rs []Result) (left []Result) {
 	var failed []Result
 	works, transient, inRow := false, false, 0
 	for i := range rs {
-		err := l.settle(rs[i : i+1])
+		err := l.settle(rs[i:i+1], bookkeeping)
 		if err == nil {
 			works, inRow = true, 0
 			continue
@@ -159,7 +159,7 @@ func (l *loop[T]) recordEach(rs []Result) (left []Result) {
 // park puts aside what fails once more.
 func (l *loop[T]) park(rs []Result) {
 	for i := range rs {
-		err := l.settle(rs[i : i+1])
+		err := l.settle(rs[i:i+1], bookkeeping)
 		if err == nil {
 			continue
 		}
@@ -196,7 +196,7 @@ func (l *loop[T]) retryParked() int {
 	var why error
 	recorded := map[Ref]bool{}
 	for i, r := range rs {
-		if err := l.settle(rs[i : i+1]); err != nil {
+		if err := l.settle(rs[i:i+1], bookkeeping); err != nil {
 			why = err
 			continue
 		}
@@ -213,9 +213,16 @@ func (l *loop[T]) retryParked() int {
 	return left
 }
 
+// firstTries is how long they may take: an answer that was lost should be missed,
+// and the results recorded by another try, while the lease lasts. A store that is
+// only slow gets more time with each try.
+func (l *loop[T]) firstTries(try int) time.Duration {
+	return min(bookkeeping, time.Duration(try)*l.cfg.Lease/3)
+}
+
 // settle is one Settle, and the accounts of what it answers.
-func (l *loop[T]) settle(rs []Result) error {
-	patience := l.patience()
+func (l *loop[T]) settle(rs []Result, within time.Duration) error {
+	patience := min(within, l.patience())
 	if patience <= 0 {
 		return errNoPatience
 	}
