@@ -45,9 +45,8 @@ type loop[T any] struct {
 	batches  map[int64]*held
 	sending  map[Key]struct{}
 	slots    map[*slot]struct{}
-	alone    bool // a row is being sent alone
-	alones   int  // live claims of such rows
-	stuck    int  // slots whose Send ignores its context
+	alones   int // live claims of such rows
+	stuck    int // slots whose Send ignores its context
 	stopping bool
 	pace     time.Duration // smoothed duration of a Send
 
