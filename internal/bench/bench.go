@@ -6,10 +6,13 @@ package bench
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -24,6 +27,8 @@ type Spec struct {
 	Layout   string // of table.Create; "own": it makes its own rows
 	Redis    bool   // it needs a Redis too
 	Rival    string // folder below rivals, or "": it is ours
+	Snapshot bool   // another session holds an old snapshot of PostgreSQL meanwhile
+	Open     bool   // rows are left undone
 	Job      child.Job
 }
 
@@ -34,6 +39,7 @@ type Figures struct {
 	ServerCPU       float64   `json:"server_cpu_us_per_row"`
 	Log             float64   `json:"log_bytes_per_row"` // WAL or redo
 	Statements      float64   `json:"statements_per_row"`
+	ServerMS        float64   `json:"server_statements_ms,omitempty"` // all statements of the run together, on PostgreSQL
 	ClaimP50        float64   `json:"claim_p50_ms"`
 	ClaimP99        float64   `json:"claim_p99_ms"`
 	Allocations     float64   `json:"allocations_per_row"`
@@ -84,7 +90,8 @@ func (r *Result) summarize() {
 	r.Median = Figures{
 		RowsPerSecond: of(func(f Figures) float64 { return f.RowsPerSecond }),
 		ClientCPU:     of(func(f Figures) float64 { return f.ClientCPU }), ServerCPU: of(func(f Figures) float64 { return f.ServerCPU }),
-		Log: of(func(f Figures) float64 { return f.Log }), Statements: of(func(f Figures) float64 { return f.Statements }),
+		ServerMS: of(func(f Figures) float64 { return f.ServerMS }),
+		Log:      of(func(f Figures) float64 { return f.Log }), Statements: of(func(f Figures) float64 { return f.Statements }),
 		ClaimP50: of(func(f Figures) float64 { return f.ClaimP50 }), ClaimP99: of(func(f Figures) float64 { return f.ClaimP99 }),
 		Allocations: of(func(f Figures) float64 { return f.Allocations }), PeakMB: of(func(f Figures) float64 { return f.PeakMB }),
 		InsertPerSecond: of(func(f Figures) float64 { return f.InsertPerSecond }),
@@ -105,9 +112,14 @@ func Median(vs []float64) float64 {
 	return (vs[(len(vs)-1)/2] + vs[len(vs)/2]) / 2
 }
 
+var notLetters = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
 // Run runs one contender once, with a fresh database.
 func (h *Host) Run(ctx context.Context, s Spec) (f Figures, err error) {
 	job := s.Job
+	if h.Profiles != "" && s.Rival == "" {
+		job.Profile = filepath.Join(h.Profiles, notLetters.ReplaceAllString(s.Name, "-")+".prof")
+	}
 	meters, drop, err := h.prepare(ctx, s, &job)
 	if err != nil {
 		return f, err
@@ -119,18 +131,25 @@ func (h *Host) Run(ctx context.Context, s Spec) (f Figures, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
+	release := func() {}
+	defer func() { release() }()
 	var before, after reading
 	lap, err := child.Run(ctx, command, job,
 		func() error {
 			if err := meters.settle(ctx); err != nil {
 				return err
 			}
+			if s.Snapshot {
+				if release, err = holdSnapshot(ctx, job.DSN); err != nil {
+					return err
+				}
+			}
 			before, err = meters.read(ctx)
 			return err
 		},
 		func() error { after, err = meters.read(ctx); return err })
-	if err == nil && s.Layout != "own" && s.Database != "" {
-		err = table.CheckDone(ctx, job.DSN, job.Rows)
+	if err == nil && s.Layout != "own" && s.Database != "" && !s.Open {
+		err = checkDone(ctx, job)
 	}
 	if err != nil {
 		return f, err
@@ -138,18 +157,44 @@ func (h *Host) Run(ctx context.Context, s Spec) (f Figures, err error) {
 	return figures(lap, before, after), meters.tell(ctx, h)
 }
 
+func checkDone(ctx context.Context, job child.Job) error {
+	n, attempts := job.Finished+job.Rows, 1
+	if job.Insert {
+		n += job.Inserted()
+	}
+	if job.Retry {
+		attempts = 2
+	}
+	return table.CheckDone(ctx, job.DSN, n, attempts)
+}
+
+// holdSnapshot opens a transaction that has seen the table and stays open, as a
+// long report or a dump does.
+func holdSnapshot(ctx context.Context, dsn string) (release func(), err error) {
+	db, err := table.Open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "SELECT 1 FROM receivers LIMIT 1")
+	}
+	return func() { _ = db.Close() }, err
+}
+
 func figures(lap child.Lap, before, after reading) Figures {
 	n := float64(lap.Rows)
 	f := Figures{
 		RowsPerSecond: n / lap.Seconds, ClientCPU: lap.CPU / n * 1e6, ServerCPU: (after.cpu - before.cpu).Seconds() / n * 1e6,
 		Log: (after.log - before.log) / n, Statements: (after.statements - before.statements) / n,
+		ServerMS: after.exec - before.exec,
 		ClaimP50: lap.ClaimP50 * 1e3, ClaimP99: lap.ClaimP99 * 1e3, Allocations: float64(lap.Mallocs) / n, PeakMB: float64(lap.PeakKB) / 1024,
 	}
 	if lap.Insert > 0 {
 		f.InsertPerSecond = n / lap.Insert
 	}
 	for _, t := range lap.Tenths {
-		f.TenthsPerSecond = append(f.TenthsPerSecond, n/10/t)
+		f.TenthsPerSecond = append(f.TenthsPerSecond, math.Round(n/10/t))
 	}
 	return f
 }
@@ -188,7 +233,7 @@ func (h *Host) prepare(ctx context.Context, s Spec, job *child.Job) (*meters, fu
 		drop = func() error { return os.RemoveAll(dir) }
 	}
 	if job.DSN != "" && s.Layout != "own" {
-		if err := table.Create(ctx, job.DSN, s.Layout, job.Rows); err != nil {
+		if err := table.Create(ctx, job.DSN, s.Layout, job.Finished, job.Rows); err != nil {
 			return nil, nil, errors.Join(err, drop())
 		}
 	}

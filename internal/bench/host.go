@@ -27,6 +27,8 @@ type Host struct {
 	Out  io.Writer // gets a line per run
 	Tell bool      // the statements that PostgreSQL spent its time on, after each run
 
+	Profiles string // folder for CPU profiles of our contenders, or ""
+
 	servers map[string]*server.Server
 	rivals  map[string]string
 	names   atomic.Int64
@@ -153,6 +155,7 @@ type reading struct {
 	cpu        time.Duration
 	log        float64
 	statements float64
+	exec       float64 // milliseconds of PostgreSQL's statements
 }
 
 func (m *meters) add(s *server.Server) { m.servers = append(m.servers, s) }
@@ -212,6 +215,7 @@ func (m *meters) read(ctx context.Context) (reading, error) {
 			return sum, fmt.Errorf("read the meters of %s: %w", s.Kind, err)
 		}
 		sum.cpu, sum.log, sum.statements = sum.cpu+r.cpu, sum.log+r.log, sum.statements+r.statements
+		sum.exec += r.exec
 	}
 	return sum, nil
 }
@@ -236,7 +240,7 @@ func read(ctx context.Context, s *server.Server) (r reading, err error) {
 		err2 := db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &r.statements)
 		return r, errors.Join(err1, err2)
 	}
-	err = db.QueryRowContext(ctx, "SELECT pg_current_wal_lsn() - '0/0', (SELECT COALESCE(sum(calls), 0) FROM pg_stat_statements)").Scan(&r.log, &r.statements)
+	err = db.QueryRowContext(ctx, "SELECT pg_current_wal_lsn() - '0/0', COALESCE(sum(calls), 0), COALESCE(sum(total_exec_time), 0) FROM pg_stat_statements").Scan(&r.log, &r.statements, &r.exec)
 	return r, err
 }
 

@@ -30,6 +30,9 @@ type Job struct {
 	Batch     int
 	Workers   int
 	Send      time.Duration // what the Sender takes; 0: it returns at once
+	Retry     bool          // every twentieth row fails once
+	Insert    bool          // rows are inserted beside the workers, a twentieth more
+	Finished  int           // done rows below those to be worked on
 	Profile   string        // file for a CPU profile, or ""
 }
 
@@ -47,6 +50,25 @@ type Lap struct {
 	Error    string            `json:",omitempty"`
 	Versions map[string]string `json:",omitempty"`
 }
+
+// Results is how many results a contender records until it has finished.
+func (j Job) Results() int {
+	n := j.Rows
+	if j.Insert {
+		n += j.Inserted()
+	}
+	if j.Retry {
+		n += n / 20
+	}
+	return n
+}
+
+// Inserted is how many rows are inserted beside the workers: a whole number of
+// twenties, for Retry, in each of 45 portions.
+func (j Job) Inserted() int { return 45 * j.Portion() }
+
+// Portion is how many rows are inserted at once.
+func (j Job) Portion() int { return max(20, j.Rows/900/20*20) }
 
 // ParseJob reads the job from the command line.
 func ParseJob(arg string) (Job, error) {

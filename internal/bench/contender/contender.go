@@ -4,6 +4,7 @@ package contender
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,8 +35,13 @@ func Run(ctx context.Context, job child.Job) error {
 	if strings.HasPrefix(job.Contender, "limit-") {
 		return limit.Run(ctx, job)
 	}
-	if job.Contender == "memory" {
+	switch job.Contender {
+	case "memory":
 		return runMemory(ctx, job)
+	case "first":
+		return runFirst(ctx, job)
+	case "renew":
+		return runRenew(ctx, job)
 	}
 	db, err := table.Open(ctx, job.DSN)
 	if err != nil {
@@ -57,6 +63,9 @@ func Run(ctx context.Context, job child.Job) error {
 		return err
 	}
 	defer profile(job.Profile)()
+	if job.Insert {
+		defer run.insertBeside(ctx, db)()
+	}
 	if err := run.work(ctx); err != nil {
 		return err
 	}
@@ -67,7 +76,7 @@ func Run(ctx context.Context, job child.Job) error {
 func newClaimer(ctx context.Context, db *sqlx.DB, job child.Job, k int) (sendonce.Claimer[receiver], error) {
 	d, t := table.Kind(job.DSN), table.Mapping
 	switch job.Contender {
-	case "skiplocked":
+	case "skiplocked", "first", "renew":
 		return claim.NewSkipLocked[receiver](ctx, db, d, t, nil)
 	case "atomic":
 		return claim.NewAtomic[receiver](ctx, db, d, t, nil)
@@ -96,17 +105,23 @@ type run struct {
 	gate        *child.Gate
 	dispatchers []*sendonce.Dispatcher[receiver]
 	settled     atomic.Int64
+	all         int           // results until the end
+	insert      chan struct{} // has room for all portions
 	stop        context.CancelFunc
 
-	mu     sync.Mutex
-	tenths []float64
-	since  time.Duration
+	mu       sync.Mutex
+	tenths   []float64
+	since    time.Duration
+	portions int
 }
 
 func newRun(job child.Job, claimers []sendonce.Claimer[receiver], gate *child.Gate) (*run, error) {
-	r := &run{job: job, gate: gate}
+	r := &run{job: job, gate: gate, all: job.Results()}
+	if job.Insert {
+		r.insert = make(chan struct{}, 45)
+	}
 	for k, c := range claimers {
-		d, err := sendonce.New(c, sendonce.SenderFunc[receiver](sender(job.Send)), r.config(k))
+		d, err := sendonce.New(c, sendonce.SenderFunc[receiver](sender(job)), r.config(k))
 		if err != nil {
 			return nil, err
 		}
@@ -122,16 +137,30 @@ func (r *run) config(k int) sendonce.Config {
 		BatchSize: r.job.Batch, Owner: fmt.Sprint("bench ", k), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Hooks: sendonce.Hooks{Claimed: r.claimed, Settled: r.recorded},
 	}
+	if r.job.Retry {
+		cfg.Backoff = func(int) time.Duration { return 100 * time.Millisecond }
+	}
 	if r.job.Send > 0 {
 		cfg.Concurrency = min(128, max(16, r.job.Batch))
 	}
 	return cfg
 }
 
-func sender(takes time.Duration) func(context.Context, sendonce.Item[receiver]) error {
-	if takes == 0 {
+var errOnPurpose = errors.New("fails once, on purpose")
+
+func sender(job child.Job) func(context.Context, sendonce.Item[receiver]) error {
+	switch {
+	case job.Retry:
+		return func(_ context.Context, item sendonce.Item[receiver]) error {
+			if item.Attempt == 1 && item.Key.(int64)%20 == 0 {
+				return errOnPurpose
+			}
+			return nil
+		}
+	case job.Send == 0:
 		return func(context.Context, sendonce.Item[receiver]) error { return nil }
 	}
+	takes := job.Send
 	return func(ctx context.Context, _ sendonce.Item[receiver]) error {
 		t := time.NewTimer(takes)
 		defer t.Stop()
@@ -157,12 +186,16 @@ func (r *run) recorded(n int, _ time.Duration, err error) {
 	total := int(r.settled.Add(int64(n)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.tenths) < 10 && total >= r.job.Rows*(len(r.tenths)+1)/10 {
+	for len(r.tenths) < 10 && total >= r.all*(len(r.tenths)+1)/10 {
 		now := r.gate.Since()
 		r.tenths = append(r.tenths, (now - r.since).Seconds())
 		r.since = now
 	}
-	if total == r.job.Rows {
+	for r.portions < cap(r.insert) && total >= r.job.Rows*(r.portions+1)/50 {
+		r.portions++
+		r.insert <- struct{}{}
+	}
+	if total == r.all {
 		r.gate.Done()
 		r.stop()
 	}
@@ -180,10 +213,30 @@ func (r *run) work(ctx context.Context) error {
 			return err
 		}
 	}
-	if n := int(r.settled.Load()); n != r.job.Rows {
-		return fmt.Errorf("%d of %d rows were recorded", n, r.job.Rows)
+	if n := int(r.settled.Load()); n != r.all {
+		return fmt.Errorf("%d of %d results were recorded", n, r.all)
 	}
 	return nil
+}
+
+// insertBeside inserts rows while the workers go on, at their pace: a portion for
+// each fiftieth of the rows that was recorded.
+func (r *run) insertBeside(ctx context.Context, db *sqlx.DB) (stop func()) {
+	ctx, stop = context.WithCancel(ctx)
+	go func() {
+		for next := r.job.Rows; ; next += r.job.Portion() {
+			select {
+			case <-r.insert:
+			case <-ctx.Done():
+				return
+			}
+			if err := table.Insert(ctx, db, next+1, next+r.job.Portion()); err != nil {
+				fmt.Fprintln(os.Stderr, "insert:", err) // the run then never ends, and is ended
+				return
+			}
+		}
+	}()
+	return stop
 }
 
 // profile writes a CPU profile until its answer is called.

@@ -77,7 +77,7 @@ func (l *loop) drain(ctx context.Context, w worker) error {
 
 func (l *loop) workers(ctx context.Context) ([]worker, func(), error) {
 	switch l.job.Contender {
-	case "limit-skiplocked":
+	case "limit-skiplocked", "limit-row":
 		return l.postgres(ctx)
 	case "limit-unmarked":
 		return l.modulo(ctx)

@@ -18,6 +18,9 @@ l AS (INSERT INTO sendonce_claims (token, source, owner, row_keys, mode, alone, 
 SELECT $1, 'receivers', 'limit', json_agg(id)::text, 0, 0, 30000, now(), now() + interval '30 s' FROM c HAVING count(*) > 0) SELECT * FROM c`
 	pgSettle = `UPDATE receivers SET status = 3, next_attempt = NULL WHERE id = ANY ($1::text::bigint[]) AND token = $2 AND status IN (1, 2)`
 	pgEnd    = `DELETE FROM sendonce_claims WHERE token = $1`
+	// A lease in each row: the least that another design needs.
+	pgRow = `UPDATE receivers SET status = 1, token = $1, attempts = attempts + 1, next_attempt = NULL, lease_until = now() + interval '30 s'
+WHERE id = ANY (ARRAY(SELECT id FROM receivers WHERE status = 0 AND id > $2 AND id <= $3 ORDER BY id LIMIT %d FOR UPDATE SKIP LOCKED)) RETURNING id, attempts, address`
 	pgModulo = `SELECT id, address FROM receivers WHERE id > $1 AND id <= $2 AND (status = 0) IS TRUE AND next_attempt IS NULL
 AND id %% %d = %d ORDER BY id LIMIT %d`
 	pgDone = `UPDATE receivers SET status = 3, next_attempt = NULL, attempts = attempts + 1 WHERE id = ANY ($1::text::bigint[]) AND status = 0`
@@ -37,10 +40,11 @@ func (l *loop) pool(ctx context.Context) (*pgxpool.Pool, error) {
 type pgWorker struct {
 	*loop
 	cursor
-	pool  *pgxpool.Pool
-	claim string
-	keys  []int64
-	list  []byte
+	pool     *pgxpool.Pool
+	claim    string
+	rowLease bool // there is no claim to be ended
+	keys     []int64
+	list     []byte
 }
 
 func (l *loop) postgres(ctx context.Context) ([]worker, func(), error) {
@@ -49,9 +53,13 @@ func (l *loop) postgres(ctx context.Context) ([]worker, func(), error) {
 		return nil, nil, err
 	}
 	var ws []worker
+	claim, rowLease := pgClaim, l.job.Contender == "limit-row"
+	if rowLease {
+		claim = pgRow
+	}
 	for range l.job.Workers {
 		ws = append(ws, &pgWorker{
-			loop: l, pool: pool, cursor: cursor{end: int64(l.job.Rows)}, claim: fmt.Sprintf(pgClaim, l.job.Batch),
+			loop: l, pool: pool, cursor: cursor{end: int64(l.job.Rows)}, claim: fmt.Sprintf(claim, l.job.Batch), rowLease: rowLease,
 		})
 	}
 	return ws, pool.Close, nil
@@ -82,7 +90,9 @@ func (w *pgWorker) batch(ctx context.Context, _ int) (int, error) {
 	w.list = keyList(w.list, w.keys, '{', '}')
 	var b pgx.Batch
 	b.Queue(pgSettle, string(w.list), token)
-	b.Queue(pgEnd, token)
+	if !w.rowLease {
+		b.Queue(pgEnd, token)
+	}
 	return len(w.keys), w.pool.SendBatch(ctx, &b).Close()
 }
 

@@ -27,12 +27,12 @@ type Receiver struct {
 	Address string `db:"address"`
 }
 
-// Kind is the database that a DSN is of.
+// Kind is the database that a DSN, or the name of a driver, is of.
 func Kind(dsn string) claim.Dialect {
 	switch {
-	case strings.HasPrefix(dsn, "postgres"):
+	case strings.HasPrefix(dsn, "postgres"), dsn == "pgx":
 		return claim.Postgres
-	case strings.HasPrefix(dsn, "file:"):
+	case strings.HasPrefix(dsn, "file:"), dsn == "sqlite":
 		return claim.SQLite
 	}
 	return claim.MySQL
@@ -58,8 +58,15 @@ func Open(ctx context.Context, dsn string) (*sqlx.DB, error) {
 	return db, nil
 }
 
-// Create makes the table anew, with n rows, analysed and flushed.
-func Create(ctx context.Context, dsn, layout string, n int) error {
+// Insert adds the rows from one number to another.
+func Insert(ctx context.Context, db *sqlx.DB, from, to int) error {
+	_, err := db.ExecContext(ctx, rows(Kind(db.DriverName()), from, to))
+	return err
+}
+
+// Create makes the table anew, with some rows that are done and n that are not,
+// analysed and flushed.
+func Create(ctx context.Context, dsn, layout string, done, n int) error {
 	db, err := Open(ctx, dsn)
 	if err != nil {
 		return err
@@ -70,7 +77,7 @@ func Create(ctx context.Context, dsn, layout string, n int) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range append(ddl, finish(d, n)...) {
+	for _, s := range append(ddl, finish(d, done, n)...) {
 		if _, err := db.ExecContext(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
@@ -93,6 +100,9 @@ func statements(d claim.Dialect, layout string) ([]string, error) {
 	case "", "schema":
 	case "ff50", "ff33":
 		create += " WITH (fillfactor = " + layout[2:] + ")"
+	case "lease": // for the loop that keeps a lease in each row
+		schema = append(schema, "ALTER TABLE receivers ADD COLUMN lease_until timestamptz",
+			"CREATE INDEX receivers_pending ON receivers (id) WHERE status = 0", "CREATE INDEX receivers_leased ON receivers (lease_until) WHERE status = 1")
 	case "partial":
 		schema = append(schema, "CREATE INDEX receivers_pending ON receivers (id) WHERE status = 0")
 	default:
@@ -103,29 +113,32 @@ func statements(d claim.Dialect, layout string) ([]string, error) {
 }
 
 // finish loads the rows and brings the table to rest.
-func finish(d claim.Dialect, n int) []string {
-	switch d {
-	case claim.Postgres:
-		return []string{
-			fmt.Sprintf("INSERT INTO receivers (id, address) SELECT i, 'user' || i || '@example.org' FROM generate_series(1, %d) i", n),
-			"VACUUM ANALYZE receivers", "CHECKPOINT",
-		}
-	case claim.MySQL:
-		return []string{
-			fmt.Sprintf("INSERT INTO receivers (id, address) SELECT seq, CONCAT('user', seq, '@example.org') FROM seq_1_to_%d", n),
-			"ANALYZE TABLE receivers",
-		}
+func finish(d claim.Dialect, done, n int) []string {
+	stmts := []string{rows(d, 1, done+n)}
+	if done > 0 {
+		stmts = []string{rows(d, 1, done), "UPDATE receivers SET status = 3, attempts = 1", rows(d, done+1, done+n)}
 	}
-	return []string{
-		fmt.Sprintf("WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < %d) "+
-			"INSERT INTO receivers (id, address) SELECT i, 'user' || i || '@example.org' FROM s", n),
-		"ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)",
-	}
+	return append(stmts, map[claim.Dialect][]string{
+		claim.Postgres: {"VACUUM ANALYZE receivers", "CHECKPOINT"}, claim.MySQL: {"ANALYZE TABLE receivers"},
+		claim.SQLite: {"ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)"},
+	}[d]...)
 }
 
-// CheckDone says what is wrong if not all n rows are done, each at its first
-// attempt where attempts are counted.
-func CheckDone(ctx context.Context, dsn string, n int) error {
+// rows inserts rows by their numbers.
+func rows(d claim.Dialect, from, to int) string {
+	switch d {
+	case claim.Postgres:
+		return fmt.Sprintf("INSERT INTO receivers (id, address) SELECT i, 'user' || i || '@example.org' FROM generate_series(%d, %d) i", from, to)
+	case claim.MySQL:
+		return fmt.Sprintf("INSERT INTO receivers (id, address) SELECT seq, CONCAT('user', seq, '@example.org') FROM seq_%d_to_%d", from, to)
+	}
+	return fmt.Sprintf("WITH RECURSIVE s(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM s WHERE i < %d) "+
+		"INSERT INTO receivers (id, address) SELECT i, 'user' || i || '@example.org' FROM s", from, to)
+}
+
+// CheckDone says what is wrong if not all n rows are done, each with so many
+// attempts at most.
+func CheckDone(ctx context.Context, dsn string, n, attempts int) error {
 	db, err := Open(ctx, dsn)
 	if err != nil {
 		return err
@@ -135,7 +148,7 @@ func CheckDone(ctx context.Context, dsn string, n int) error {
 		Done, Most int
 	}
 	err = db.GetContext(ctx, &got, "SELECT COUNT(*) AS done, MAX(attempts) AS most FROM receivers WHERE status = 3")
-	if err == nil && (got.Done != n || got.Most > 1) {
+	if err == nil && (got.Done != n || got.Most > attempts) {
 		err = fmt.Errorf("%d of %d rows are done, with up to %d attempts", got.Done, n, got.Most)
 	}
 	return err

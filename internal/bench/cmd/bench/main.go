@@ -1,74 +1,108 @@
 // Command bench measures the strategies against each other, against rivals and
-// against hand-written loops.
+// against hand-written loops, on servers of its own:
+//
+//	go run ./cmd/bench -quick -out /tmp/bench
+//
+// It prints a line per run, and at the end a line "ratio NAME VALUE BAR ok" (or
+// short) per bar. Bars are shown and not enforced: it fails only when a contender
+// fails.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
 
-	bench "github.com/sendonce/sendonce/internal/bench"
+	"github.com/sendonce/sendonce/internal/bench"
 	"github.com/sendonce/sendonce/internal/bench/child"
 	"github.com/sendonce/sendonce/internal/bench/contender"
 )
 
 func main() {
-	ctx := context.Background()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if len(os.Args) == 3 && os.Args[1] == "work" {
-		job, err := child.ParseJob(os.Args[2])
-		if err == nil {
-			err = contender.Run(ctx, job)
-		}
-		if err != nil {
-			child.Fail(err)
-		}
+		work(ctx, os.Args[2])
 		return
 	}
-	h := &bench.Host{Dir: os.TempDir(), Self: []string{os.Args[0], "work"}, Out: os.Stdout}
-	defer h.Close()
-	j := func(c string, b, w int) child.Job { return child.Job{Contender: c, Rows: 100000, Batch: b, Workers: w} }
-	sk := j("skiplocked", 1000, 2)
-	sk.Profile = "/tmp/bench-skip.prof"
-	mem := j("memory", 1000, 1)
-	mem.Rows = 1000000
-	mem.Profile = "/tmp/bench-mem.prof"
-	specs := []bench.Spec{
-		{Name: "skiplocked", Database: "postgres", Job: sk},
-		{Name: "skiplocked W4", Database: "postgres", Job: j("skiplocked", 1000, 4)},
-		{Name: "limit-skiplocked", Database: "postgres", Job: j("limit-skiplocked", 1000, 2)},
-		{Name: "limit-sql-postgres", Database: "postgres", Job: j("limit-sql-postgres", 1000, 2)},
-		{Name: "atomic", Database: "postgres", Job: j("atomic", 1000, 2)},
-		{Name: "locked", Database: "postgres", Redis: true, Job: j("locked", 100, 4)},
-		{Name: "skiplocked-100", Database: "postgres", Job: j("skiplocked", 100, 4)},
-		{Name: "partitioned", Database: "postgres", Job: j("partitioned", 1000, 2)},
-		{Name: "unmarked", Database: "postgres", Job: j("unmarked", 1000, 2)},
-		{Name: "limit-unmarked", Database: "postgres", Job: j("limit-unmarked", 1000, 2)},
-		{Name: "sqlite atomic", Database: "sqlite", Job: j("atomic", 1000, 1)},
-		{Name: "sqlite limit", Database: "sqlite", Job: j("limit-sql-sqlite", 1000, 1)},
-		{Name: "maria skip", Database: "mariadb", Job: j("skiplocked", 1000, 2)},
-		{Name: "maria limit", Database: "mariadb", Job: j("limit-sql-mariadb", 1000, 2)},
-		{Name: "memory", Job: mem},
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
 	}
-	if len(os.Args) > 1 {
-		h.Tell = true
-		specs = specs[:4]
-	} else {
-		specs = []bench.Spec{
-			{Name: "skiplocked W1", Database: "postgres", Job: j("skiplocked", 1000, 1)},
-			{Name: "skiplocked W2", Database: "postgres", Job: sk},
-			{Name: "limit W1", Database: "postgres", Job: j("limit-skiplocked", 1000, 1)},
-			{Name: "limit W2", Database: "postgres", Job: j("limit-skiplocked", 1000, 2)},
-			{Name: "limit W4", Database: "postgres", Job: j("limit-skiplocked", 1000, 4)},
-			{Name: "unmarked W1", Database: "postgres", Job: j("unmarked", 1000, 1)},
-			{Name: "ff33 skiplocked W1", Layout: "ff33", Database: "postgres", Job: j("skiplocked", 1000, 1)},
-			specs[14],
-		}
-	}
-	rs, err := h.RunRounds(ctx, specs, 1)
-	for _, r := range rs {
-		fmt.Printf("%-20s %+v\n", r.Spec.Name, r.Median)
+}
+
+// work is the child process of one contender.
+func work(ctx context.Context, arg string) {
+	job, err := child.ParseJob(arg)
+	if err == nil {
+		err = contender.Run(ctx, job)
 	}
 	if err != nil {
-		fmt.Println(err)
+		child.Fail(err)
 	}
+}
+
+func run(ctx context.Context) error {
+	quick := flag.Bool("quick", false, "a small cut, in minutes")
+	out := flag.String("out", "", "folder for report.json, report.md and chart.svg; none: nothing is written")
+	only := flag.String("only", "", "only contenders, and groups, whose name matches this expression")
+	rows := flag.Int("rows", 0, "rows per run (default 100,000; quick: 30,000)")
+	rounds := flag.Int("rounds", 0, "rounds (default 5; quick: 2)")
+	dir := flag.String("dir", os.TempDir(), "folder for the servers' data: its disk is what is measured")
+	tell := flag.Bool("statements", false, "show after each run what PostgreSQL spent its time on")
+	profiles := flag.String("profiles", "", "folder for a CPU profile of each contender of ours")
+	flag.Parse()
+	scale := bench.Scale{Rows: 100000, Rounds: 5, Quick: *quick}
+	if *quick {
+		scale.Rows, scale.Rounds = 30000, 2
+	}
+	if *rows > 0 {
+		scale.Rows = *rows
+	}
+	if *rounds > 0 {
+		scale.Rounds = *rounds
+	}
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	h := &bench.Host{Dir: *dir, Self: []string{os.Args[0], "work"}, Out: os.Stdout, Tell: *tell, Profiles: *profiles}
+	defer h.Close()
+	results, err := measure(ctx, h, bench.Plan(scale), match)
+	if err != nil {
+		return err
+	}
+	report := bench.NewReport(scale, h.Versions(), results)
+	for _, r := range report.Ratios {
+		fmt.Println(r)
+	}
+	if *out == "" {
+		return nil
+	}
+	return report.Write(*out)
+}
+
+func measure(ctx context.Context, h *bench.Host, groups []bench.Group, match *regexp.Regexp) ([]bench.GroupResults, error) {
+	var all []bench.GroupResults
+	for _, g := range groups {
+		if !match.MatchString(g.Title) {
+			g.Specs = slices.DeleteFunc(g.Specs, func(s bench.Spec) bool { return !match.MatchString(s.Name) })
+		}
+		if len(g.Specs) == 0 {
+			continue
+		}
+		h.Say("%s", strings.TrimSuffix(g.Title, "."))
+		results, err := h.RunRounds(ctx, g.Specs, g.Rounds)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, bench.GroupResults{Title: g.Title, Rounds: g.Rounds, Results: results})
+	}
+	return all, nil
 }
