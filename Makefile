@@ -1,4 +1,4 @@
-.PHONY: help test test-short test-docker lint soak operations simulation simulate full docker-image
+.PHONY: help test test-short test-docker lint soak operations simulation simulate full docker-image bench bench-quick
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -26,6 +26,12 @@ simulation: ## 100,000 schedules of the loop, 5,000 with -race, and planted faul
 
 simulate: ## 1,000,000 schedules of the loop (SENDONCE_SEEDS: another number); the result is in simulate.txt
 	SENDONCE_SEEDS=$${SENDONCE_SEEDS:-1000000} SENDONCE_RESULT=simulate.txt go test -count=1 -timeout 0 -run '^TestSimulation$$' -v .
+
+bench: ## strategies against each other, rivals and hand-written loops; the result is in docs/bench (an hour, an idle machine)
+	@cd internal/bench && go run ./cmd/bench -out ../../docs/bench
+
+bench-quick: ## a small cut of it in under 4 minutes: one line per bar
+	@cd internal/bench && go run ./cmd/bench -quick
 
 full: ## all of these, and the long programmes whole; the result is in full.txt
 	@scripts/full
