@@ -49,9 +49,12 @@ type serialSQL struct {
 // NewAtomic. Everybody who claims from the table must use it: others know nothing
 // of an order, and a Serial that meets their live claims waits.
 //
+// Rows that Table.Order doesn't tell apart go in the order of the key.
+//
 // The first row is looked for at each claim, which wants an index of yours: on
-// PostgreSQL and SQLite one on the order's columns WHERE the status is that of
-// Pending, Claimed or Sending; on MySQL one on the status and those columns.
+// PostgreSQL and SQLite one on the order's columns and, as the last, the key, WHERE
+// the status is that of Pending, Claimed or Sending; on MySQL one on the status and
+// those columns.
 func NewSerial[T any](ctx context.Context, db *sqlx.DB, d Dialect, t Table, o *Options) (*Serial[T], error) {
 	c, err := open[T](ctx, db, d, t, o, "")
 	if err != nil {
@@ -89,9 +92,11 @@ func turnsOf(source string) int64 {
 
 func newSerialSQL(n *names) serialSQL {
 	c, d := n.d.Compile, n.d
-	order := n.order
-	if order == "" {
-		order = n.key
+	// The key tells apart rows that Table.Order doesn't. Without it a database returns
+	// them as their last changes lie, and one that waits for its retry is passed.
+	order := n.key
+	if n.order != "" {
+		order = n.order + ", " + n.key
 	}
 	return serialSQL{
 		// A write, which every database holds a lock for until the transaction ends;

@@ -16,7 +16,7 @@ WHERE source = :source LIMIT 1;
 SELECT `id`, `status`, `token`, `attempts`, CASE WHEN `next_attempt` > UTC_TIMESTAMP(6) THEN 0 ELSE 1 END
 FROM `receivers`
 WHERE `status` IN (0, 1, 2)
-ORDER BY priority DESC, id
+ORDER BY priority DESC, id, `id`
  LIMIT 1;
 
 -- take.pick

@@ -213,6 +213,27 @@ func TestHeadOfLine(t *testing.T) {
 	})
 }
 
+// Rows that Table.Order doesn't tell apart go in the order of the key: the one that
+// waits for its retry is still the first, and nobody passes it.
+func TestTiesKeepTheirOrder(t *testing.T) {
+	onEach(t, func(q *queue) {
+		q.table.Order = "place"
+		for _, id := range []int{3, 1, 5, 2, 4} {
+			q.exec("INSERT INTO jobs (id, place) VALUES (?, 7)", id)
+		}
+		a, b := q.process(), q.process()
+		req := sendonce.ClaimRequest{Limit: 10, Lease: time.Minute, MaxAttempts: 4, Owner: "test"}
+		for id := range 5 {
+			first := q.claim(a, req)
+			require.Len(q, first.Items, 1)
+			assert.EqualValues(q, 1+id, first.Items[0].Key)
+			q.settle(a, first, sendonce.Result{Outcome: sendonce.Retry, After: time.Hour})
+			assert.Empty(q, q.claim(b, req).Items, "row %v waits for its retry", first.Items[0].Key)
+			q.exec("UPDATE jobs SET status = 3 WHERE id = ?", 1+id)
+		}
+	})
+}
+
 func (q *queue) claim(s *claim.Serial[job], req sendonce.ClaimRequest) sendonce.Batch[job] {
 	q.Helper()
 	for {
