@@ -84,7 +84,7 @@ func Plan(s Scale) []Group {
 func (m maker) part(n int) int { return max(100, m.Rows/n) }
 
 func (m maker) heads() []Spec {
-	return []Spec{
+	specs := []Spec{
 		m.spec(skip, "postgres", "skiplocked", 1000, 2),
 		m.rival(river, "river", "postgres", m.Rows),
 		m.spec(limitSkip, "postgres", "limit-skiplocked", 1000, 2),
@@ -100,9 +100,11 @@ func (m maker) heads() []Spec {
 		m.spec(limitLite, "sqlite", "limit-sql-sqlite", 1000, 1),
 		m.spec(maria, "mariadb", "skiplocked", 1000, 2),
 		m.spec(limitMaria, "mariadb", "limit-sql-mariadb", 1000, 2),
-		m.rival("gue", "gue", "postgres", m.part(10)),
-		m.rival("asynq", "asynq", "redis", m.part(5)),
 	}
+	if !m.Quick { // no bar speaks of them
+		specs = append(specs, m.rival("gue", "gue", "postgres", m.part(10)), m.rival("asynq", "asynq", "redis", m.part(5)))
+	}
+	return specs
 }
 
 func (m maker) acts() []Spec {

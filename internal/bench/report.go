@@ -107,14 +107,7 @@ func (r *Report) Markdown() string {
 	}
 	b.WriteString("\nB is the batch size, W the number of dispatchers in the process. CPU is in microseconds per row, of the client's process " +
 		"and of the server's. Medians over the rounds; the spread is (most - least) / median of rows/s.\n\n" +
-		"![rows per second](chart.svg)\n\n## Bars\n\n| | measured | bar | |\n|---|--:|--:|---|\n")
-	for _, x := range r.Ratios {
-		sign, word := "≥", strings.Fields(x.String())[4]
-		if x.AtMost {
-			sign = "≤"
-		}
-		fmt.Fprintf(&b, "| %s | %.3g | %s %.3g | %s |\n", x.Name, x.Value, sign, x.Bar, strings.TrimSuffix(word, ":"))
-	}
+		"![rows per second](chart.svg)\n\n## Bars\n\n" + r.bars())
 	for _, g := range r.Groups {
 		fmt.Fprintf(&b, "\n## %s\n\n%d rounds.\n\n", g.Title, g.Rounds)
 		b.WriteString(Head)
