@@ -38,9 +38,10 @@
 //
 //   - A lease that can't be confirmed in time, or that the store has forgotten: the
 //     context of the send ends before anybody else can have the key (its cause is a
-//     *lock.LostError). A Sender that ignores its context may go on beside another
-//     row with the key. The row itself is protected by its claim, as ever, and never
-//     by the key.
+//     *lock.LostError). What the Sender then answers counts as Ambiguous, unless it
+//     uses a word of package sendonce. A Sender that ignores its context may go on
+//     beside another row with the key. The row itself is protected by its claim, as
+//     ever, and never by the key.
 //   - A send whose fate is not known (Ambiguous, a worker that vanished) gives up its
 //     key. Another row with the key may be sent, and the first is skipped when it
 //     comes back; the receiver may then have both.

@@ -156,8 +156,10 @@ func (g *group[T]) send(ctx context.Context) {
 		errors.As(context.Cause(ctx), &lost)
 		for i, at := range g.at {
 			answer := answerFor(err, i)
-			if lost != nil && errors.Is(answer, context.Canceled) {
-				answer = sendonce.Ambiguous(fmt.Errorf("%w: %w", lost, answer))
+			if lost != nil && answer != nil {
+				// The Dispatcher takes the first verdict that it finds: the Sender's own,
+				// and if there is none, that nobody knows.
+				answer = fmt.Errorf("%w (%w)", answer, sendonce.Ambiguous(lost))
 			}
 			g.answers[at] = answer
 		}
