@@ -3,6 +3,7 @@ package bench_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,26 @@ func TestEveryContender(t *testing.T) {
 	require.NoError(t, r.Write(t.TempDir()))
 	assert.Len(t, r.Ratios, 16, "no bar is left out")
 	t.Log(r.Markdown())
+}
+
+// A contender that fails, or leaves rows undone, is an error and no figure.
+func TestFailuresAreErrors(t *testing.T) {
+	h := &bench.Host{Dir: t.TempDir(), Self: []string{os.Args[0], "work"}, Out: io.Discard}
+	job := child.Job{Contender: "nonsense", Rows: 10, Batch: 10, Workers: 1}
+	_, err := h.Run(t.Context(), bench.Spec{Name: "x", Database: "sqlite", Job: job})
+	require.ErrorContains(t, err, `there is no contender "nonsense"`)
+	job.Contender = "first" // claims a batch and leaves it
+	_, err = h.Run(t.Context(), bench.Spec{Name: "x", Database: "sqlite", Job: job})
+	require.ErrorContains(t, err, "0 of 10 rows are done")
+	job.Contender = "atomic"
+	f, err := h.Run(t.Context(), bench.Spec{Name: "x", Database: "sqlite", Job: job})
+	require.NoError(t, err)
+	assert.Positive(t, f.RowsPerSecond)
+	assert.Positive(t, f.Allocations)
+	assert.Positive(t, f.PeakMB)
+	left, err := os.ReadDir(h.Dir)
+	require.NoError(t, err)
+	assert.Empty(t, left, "databases are removed")
 }
 
 func TestNamesAreUnique(t *testing.T) {

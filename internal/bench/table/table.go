@@ -147,7 +147,7 @@ func CheckDone(ctx context.Context, dsn string, n, attempts int) error {
 	var got struct {
 		Done, Most int
 	}
-	err = db.GetContext(ctx, &got, "SELECT COUNT(*) AS done, MAX(attempts) AS most FROM receivers WHERE status = 3")
+	err = db.GetContext(ctx, &got, "SELECT COUNT(*) AS done, COALESCE(MAX(attempts), 0) AS most FROM receivers WHERE status = 3")
 	if err == nil && (got.Done != n || got.Most > attempts) {
 		err = fmt.Errorf("%d of %d rows are done, with up to %d attempts", got.Done, n, got.Most)
 	}
