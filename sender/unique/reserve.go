@@ -15,7 +15,10 @@ var ErrTaken = errors.New("sendonce: the unique key is taken by another row")
 // TakenError is an ErrTaken that names the row in the way.
 type TakenError struct {
 	Key string
-	Row sendonce.Key // the row in the way; nil if it is of another table, or its key is too long to be kept
+	// Row is the row in the way: an int64, a uint64 if it is larger than that, or a
+	// string, whatever type of integer Reserve was given. It is nil if the row is of
+	// another table, or its key is too long to be kept.
+	Row sendonce.Key
 	// Name is that row as the store has it: after its table, if Options.Table is used.
 	Name  string
 	How   How
@@ -43,7 +46,7 @@ func (e *TakenError) Is(target error) bool { return target == ErrTaken }
 // makes the row's key, see ReserveIn, or call Reserve in the transaction after the
 // INSERT, and roll back at an error.
 func (s *Sender[T]) Reserve(ctx context.Context, key string, row sendonce.Key) error {
-	return s.ReserveIn(ctx, s.store, key, row)
+	return s.reserve(ctx, s.store, s.o.Alive, key, row)
 }
 
 // ReserveIn is Reserve by another way to the same store: in a transaction of yours,
@@ -55,7 +58,34 @@ func (s *Sender[T]) Reserve(ctx context.Context, key string, row sendonce.Key) e
 //		return err // the deferred Rollback takes back the row and the reservation
 //	}
 //	return tx.Commit()
+//
+// To take over a reservation whose row is gone it asks Options.Alive, which reads
+// that row on a second connection, for 2 s at the most. A pool of one connection,
+// SQLite's say, that the transaction has can't give it another: the answer is then
+// an error that says so. Let the pool have more, or call Reserve before the
+// transaction.
 func (s *Sender[T]) ReserveIn(ctx context.Context, r Reserver, key string, row sendonce.Key) error {
+	return s.reserve(ctx, r, s.aliveSoon, key, row)
+}
+
+// asking bounds the question about a row while a transaction of the caller's is
+// open: nobody else may be able to use the database meanwhile.
+const asking = 2 * time.Second
+
+type aliveFunc = func(ctx context.Context, row sendonce.Key) (bool, error)
+
+// aliveSoon is Options.Alive for those who hold a connection.
+func (s *Sender[T]) aliveSoon(ctx context.Context, row sendonce.Key) (bool, error) {
+	short, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	alive, err := s.o.Alive(short, row)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no answer within %v (if the transaction has the pool's only connection, raise SetMaxOpenConns, or call Reserve before the transaction): %w", asking, err)
+	}
+	return alive, err
+}
+
+func (s *Sender[T]) reserve(ctx context.Context, r Reserver, alive aliveFunc, key string, row sendonce.Key) error {
 	switch {
 	case key == "":
 		return nil
@@ -65,7 +95,7 @@ func (s *Sender[T]) ReserveIn(ctx context.Context, r Reserver, key string, row s
 		return fmt.Errorf("sendonce: Reserve for %v: set unique.Options.For", s.o.For)
 	}
 	o := Owner{Row: nameRow(s.o.Table, row)}
-	st, err := s.insist(ctx, func(over string) (*Standing, error) { return r.Reserve(ctx, key, o, s.o.For, over) })
+	st, err := s.insist(ctx, alive, func(over string) (*Standing, error) { return r.Reserve(ctx, key, o, s.o.For, over) })
 	if err != nil {
 		return fmt.Errorf("sendonce: reserve unique key %s: %w", short(key), err)
 	}

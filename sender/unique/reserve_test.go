@@ -232,3 +232,40 @@ func TestReconcile(t *testing.T) {
 		require.Error(s, each[4])
 	})
 }
+
+// Within a transaction that has the pool's only connection nobody can say whether a
+// row is alive: the answer is an error that names the cure, and soon.
+func TestReserveInDoesNotWaitForItsOwnConnection(t *testing.T) {
+	inBubble(t, func(s *scene) {
+		u := s.with(unique.Options[string]{Alive: func(ctx context.Context, _ sendonce.Key) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		}}, send(ok))
+		require.NoError(s, u.Reserve(s.Context(), "ann", 1))
+		time.Sleep(time.Hour - time.Minute)
+		start := time.Now()
+		err := u.ReserveIn(s.Context(), s.keys, "ann", 2)
+		require.ErrorContains(s, err, "SetMaxOpenConns")
+		require.ErrorIs(s, err, context.DeadlineExceeded)
+		assert.Equal(s, 2*time.Second, time.Since(start))
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		err = u.ReserveIn(ctx, s.keys, "ann", 2)
+		require.ErrorIs(s, err, context.DeadlineExceeded)
+		assert.NotContains(s, err.Error(), "SetMaxOpenConns", "it was the caller's own patience")
+	})
+}
+
+// The store keeps an integer as a text, and not its type.
+func TestReservationOfAnUnsignedKey(t *testing.T) {
+	inBubble(t, func(s *scene) {
+		u := s.with(unique.Options[string]{}, send(ok))
+		for row, want := range map[uint64]sendonce.Key{1: int64(1), math.MaxUint64: uint64(math.MaxUint64)} {
+			key := fmt.Sprint("key ", row)
+			require.NoError(s, u.Reserve(s.Context(), key, row))
+			require.NoError(s, s.rows.Add(memclaim.Row[string]{Key: row, Value: key}))
+			time.Sleep(time.Minute)
+			s.taken(u.Reserve(s.Context(), key, uint64(2)), want)
+		}
+	})
+}

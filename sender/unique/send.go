@@ -92,29 +92,29 @@ func (g *group[T]) add(ctx context.Context, i int, item sendonce.Item[T]) {
 
 // hold takes a key, also from a row that reserved it and is not alive any more.
 func (s *Sender[T]) hold(ctx context.Context, key string, o Owner) (*Standing, error) {
-	return s.insist(ctx, func(over string) (*Standing, error) {
+	return s.insist(ctx, s.o.Alive, func(over string) (*Standing, error) {
 		return s.store.Hold(ctx, key, o, s.o.Lease, over)
 	})
 }
 
 // insist takes a key, and takes it over if the row that reserved it is gone. Others
 // may do the same at once, so that another row may be in the way each time.
-func (s *Sender[T]) insist(ctx context.Context, take func(over string) (*Standing, error)) (st *Standing, err error) {
+func (s *Sender[T]) insist(ctx context.Context, alive aliveFunc, take func(over string) (*Standing, error)) (st *Standing, err error) {
 	over := ""
 	for range 5 {
 		st, err = take(over)
-		if st == nil || err != nil || st.How != Reserved || s.o.Alive == nil || st.Age < s.o.Grace {
+		if st == nil || err != nil || st.How != Reserved || alive == nil || st.Age < s.o.Grace {
 			return st, err
 		}
 		row, known := rowKey(s.o.Table, st.Row)
 		if !known {
 			return st, nil
 		}
-		alive, err := s.o.Alive(ctx, row)
+		lives, err := alive(ctx, row)
 		if err != nil {
 			return nil, fmt.Errorf("whether row %s is alive: %w", st.Row, err)
 		}
-		if alive {
+		if lives {
 			return st, nil
 		}
 		over = st.Version

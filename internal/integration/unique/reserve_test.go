@@ -1,6 +1,7 @@
 package unique
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -83,4 +84,43 @@ func TestReserveRace(t *testing.T) {
 		goroutines.Wait()
 		assert.Equal(s, int32(1), inserted.Load())
 	})
+}
+
+// docs/faults.md, 14: a transaction that has the pool's only connection, as is usual
+// on SQLite, is told so in time, and goes on if nothing has to be asked.
+func TestReserveInOnOneConnection(t *testing.T) {
+	for _, d := range databases() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.open(t).Open(t, d.driver, d.params...)
+			alive := notify(t, db, claim.Dialect(d.dialect))
+			db.SetMaxOpenConns(1)
+			require.NoError(t, sqlunique.Migrate(t.Context(), db.DB, d.dialect, nil))
+			keys, err := sqlunique.New(t.Context(), db.DB, d.dialect, nil)
+			require.NoError(t, err)
+			u, err := unique.New(sendonce.SenderFunc[mail](nil), unique.Store(keys), unique.Options[mail]{
+				Key: byRecipient, For: time.Hour, Alive: alive, Grace: time.Millisecond,
+			})
+			require.NoError(t, err)
+			require.NoError(t, u.Reserve(t.Context(), "ann", int64(7))) // and its row never comes
+			time.Sleep(5 * time.Millisecond)
+			reserve := func(key string) error {
+				tx, err := db.BeginTx(t.Context(), nil)
+				require.NoError(t, err)
+				defer func() { _ = tx.Rollback() }()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := u.ReserveIn(ctx, keys.In(tx), key, int64(8)); err != nil {
+					return err
+				}
+				return tx.Commit()
+			}
+			require.NoError(t, reserve("bob"), "nobody is in the way")
+			err = reserve("ann")
+			require.ErrorContains(t, err, "raise SetMaxOpenConns")
+			require.NoError(t, u.Reserve(t.Context(), "ann", int64(8)), "without a transaction it is taken over")
+			db.SetMaxOpenConns(2)
+			require.NoError(t, reserve("ann"))
+		})
+	}
 }
