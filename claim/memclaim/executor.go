@@ -121,7 +121,7 @@ func (e *Executor[V, R]) Run(ctx context.Context) error {
 
 // Do adds a task, with this moment as its time stamp, and waits for its result.
 // When ctx ends before the task begins, it is taken back; when it ends later, the
-// task's context ends. Any number of goroutines may call it.
+// task's context ends. That has the values of ctx, and then those of Run's. Any number of goroutines may call it.
 func (e *Executor[V, R]) Do(ctx context.Context, key string, v V) (R, error) {
 	return e.DoAt(ctx, time.Now(), key, v)
 }
@@ -248,7 +248,7 @@ func (e *Executor[V, R]) next(key string) {
 
 // run does one task, whatever it does.
 func (e *Executor[V, R]) run(ctx context.Context, t *task[V, R]) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(valued{ctx, context.WithoutCancel(t.ctx)})
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	err := error(&PanicError{Stack: nil}) // unless it returns
@@ -259,6 +259,22 @@ func (e *Executor[V, R]) run(ctx context.Context, t *task[V, R]) {
 		t.finish(err)
 	}()
 	t.result, err = e.do(ctx, t.v)
+}
+
+// valued is a context with the values of another one before its own.
+type valued struct {
+	context.Context
+	// others is WithoutCancel: package context looks for who cancels a context by a
+	// value, and is not to find the wrong one.
+	others context.Context
+}
+
+// Value implements context.Context.
+func (c valued) Value(key any) any {
+	if v := c.others.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
 }
 
 func (t *task[V, R]) finish(err error) {

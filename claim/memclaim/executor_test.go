@@ -204,6 +204,40 @@ func TestExecutorCancelled(t *testing.T) {
 	})
 }
 
+type valueKey string
+
+// A task has the values of its caller's context, a trace say, and the end of both.
+func TestExecutorHandsValuesOn(t *testing.T) {
+	gone := errors.New("the caller is gone")
+	do := func(ctx context.Context, wait time.Duration) (any, error) {
+		_, bounded := ctx.Deadline()
+		assert.True(t, bounded, "by Timeout")
+		select {
+		case <-time.After(wait):
+			return ctx.Value(valueKey("trace")), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	executing(t, do, nil, func(t *testing.T, e *memclaim.Executor[time.Duration, any], stop func() error) {
+		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), valueKey("trace"), 7))
+		got, err := e.Do(ctx, "one", time.Second)
+		require.NoError(t, err)
+		assert.Equal(t, 7, got)
+		got, err = e.Do(t.Context(), "one", time.Second)
+		require.NoError(t, err)
+		assert.Nil(t, got, "another caller")
+		_, err = e.Do(ctx, "one", time.Hour)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "Timeout")
+		time.AfterFunc(time.Second, func() { cancel(gone) })
+		_, err = e.Do(ctx, "one", time.Hour)
+		require.ErrorIs(t, err, gone)
+		time.AfterFunc(time.Second, func() { assert.NoError(t, stop()) })
+		_, err = e.Do(context.WithValue(t.Context(), valueKey("trace"), 8), "one", time.Hour)
+		require.Error(t, err, "it stops")
+	})
+}
+
 // When Run ends, what was not begun is told so, and what is at work may finish.
 func TestExecutorStops(t *testing.T) {
 	do := func(ctx context.Context, n int) (int, error) { time.Sleep(3 * time.Second); return n, nil }

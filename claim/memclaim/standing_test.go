@@ -2,6 +2,7 @@ package memclaim_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,4 +30,18 @@ func TestAlive(t *testing.T) {
 	cancel()
 	_, err = c.Alive(ended, 1)
 	require.Error(t, err)
+}
+
+// Who asks may not know of which type the key was.
+func TestAliveByTheOtherInteger(t *testing.T) {
+	c := memclaim.New[string](nil)
+	require.NoError(t, c.Add(memclaim.Row[string]{Key: 1}, memclaim.Row[string]{Key: uint64(2)}, memclaim.Row[string]{Key: -1}, memclaim.Row[string]{Key: int64(math.MinInt64)}))
+	for _, ask := range []struct {
+		key   any
+		alive bool
+	}{{uint64(1), true}, {2, true}, {int64(2), true}, {uint64(math.MaxUint64), false}, {uint64(1 << 63), false}, {-2, false}, {"1", false}} {
+		alive, err := c.Alive(t.Context(), ask.key)
+		require.NoError(t, err)
+		assert.Equal(t, ask.alive, alive, "%T(%v)", ask.key, ask.key)
+	}
 }
