@@ -77,6 +77,9 @@ func newClaimer(ctx context.Context, db *sqlx.DB, job child.Job, k int) (sendonc
 	d, t := table.Kind(job.DSN), table.Mapping
 	switch job.Contender {
 	case "skiplocked", "first", "renew":
+		if d == claim.SQLite {
+			return claim.NewAtomic[receiver](ctx, db, d, t, nil)
+		}
 		return claim.NewSkipLocked[receiver](ctx, db, d, t, nil)
 	case "atomic":
 		return claim.NewAtomic[receiver](ctx, db, d, t, nil)

@@ -79,18 +79,14 @@ func run(ctx context.Context) error {
 	}
 	h := &bench.Host{Dir: *dir, Self: []string{os.Args[0], "work"}, Out: os.Stdout, Tell: *tell, Profiles: *profiles}
 	defer h.Close()
-	results, err := measure(ctx, h, bench.Plan(scale), match)
+	report, err := measure(ctx, h, scale, match, *out)
 	if err != nil {
 		return err
 	}
-	report := bench.NewReport(scale, h.Versions(), results)
 	for _, r := range report.Ratios {
 		fmt.Println(r)
 	}
-	if *out == "" {
-		return nil
-	}
-	return report.Write(*out)
+	return nil
 }
 
 func fillDocument(report, path string) error {
@@ -109,21 +105,31 @@ func fillDocument(report, path string) error {
 	return os.WriteFile(path, []byte(filled), 0o644)
 }
 
-func measure(ctx context.Context, h *bench.Host, groups []bench.Group, match *regexp.Regexp) ([]bench.GroupResults, error) {
+// measure writes the report after each group: a run that is ended early is not
+// lost.
+func measure(ctx context.Context, h *bench.Host, scale bench.Scale, match *regexp.Regexp, out string) (bench.Report, error) {
 	var all []bench.GroupResults
-	for _, g := range groups {
+	report := bench.NewReport(scale, nil, nil)
+	for _, g := range bench.Plan(scale) {
 		if !match.MatchString(g.Title) {
 			g.Specs = slices.DeleteFunc(g.Specs, func(s bench.Spec) bool { return !match.MatchString(s.Name) })
 		}
 		if len(g.Specs) == 0 {
 			continue
 		}
-		h.Say("%s", strings.TrimSuffix(g.Title, "."))
+		h.Say("%s", g.Title)
 		results, err := h.RunRounds(ctx, g.Specs, g.Rounds)
 		if err != nil {
-			return nil, err
+			return report, err
 		}
 		all = append(all, bench.GroupResults{Title: g.Title, Rounds: g.Rounds, Results: results})
+		report = bench.NewReport(scale, h.Versions(), all)
+		if out == "" {
+			continue
+		}
+		if err := report.Write(out); err != nil {
+			return report, err
+		}
 	}
-	return all, nil
+	return report, nil
 }
