@@ -159,6 +159,7 @@ func (l *loop[T]) giveUpOn(hopeless map[*held]int) {
 		b.closed = b.closed || b.open <= rows
 		if b.closed && b.alone && !b.given {
 			b.given = true
+			l.alone = false
 			l.alones--
 			l.hungry.Broadcast()
 		}

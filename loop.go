@@ -45,8 +45,9 @@ type loop[T any] struct {
 	batches  map[int64]*held
 	sending  map[Key]struct{}
 	slots    map[*slot]struct{}
-	alones   int // live claims of such rows
-	stuck    int // slots whose Send ignores its context
+	alone    bool // a row is being sent alone
+	alones   int  // live claims of such rows
+	stuck    int  // slots whose Send ignores its context
 	stopping bool
 	pace     time.Duration // smoothed duration of a Send
 

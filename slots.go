@@ -69,7 +69,7 @@ func (l *loop[T]) next() *job[T] {
 
 // pick takes the first job that may be begun now.
 func (l *loop[T]) pick(now time.Time) *job[T] {
-	for i := 0; i < len(l.ready) && !l.behind(now); {
+	for i := 0; i < len(l.ready) && !l.alone && !l.behind(now); {
 		j := l.ready[i]
 		switch {
 		case l.busy(j):
@@ -79,9 +79,7 @@ func (l *loop[T]) pick(now time.Time) *job[T] {
 		case !l.inTime(j, now): // the keeper or the watchman decides on it
 			i++
 		case j.b.alone && !l.quiet():
-			// What is behind it waits, else it would never be quiet; and nothing
-			// is claimed until it has come to an end.
-			return nil
+			return nil // what is behind it waits too, else it would never be quiet
 		default:
 			l.take(i)
 			l.begin(j, now)
@@ -141,6 +139,8 @@ func (l *loop[T]) begin(j *job[T], now time.Time) {
 		l.sending[a.key] = struct{}{}
 	}
 	l.slots[&j.slot] = struct{}{}
+	// Also what waits in front of it, and was short of time until its renewal.
+	l.alone = l.alone || j.b.alone
 }
 
 // send sends one job. Its context ends at SendTimeout, which is before the lease
@@ -226,5 +226,8 @@ func (l *loop[T]) vacate(s *slot) {
 	if s.stuck {
 		l.stuck--
 		l.hungry.Broadcast()
+	}
+	if s.b.alone && !s.b.given {
+		l.alone = false
 	}
 }
