@@ -30,7 +30,8 @@ type Item[T any] struct {
 	// Unique has not come to its end.
 	Unique string
 
-	// UniqueFor refuses others for so long after this one is done, too.
+	// UniqueFor refuses others for so long after this one is done, too. Without
+	// Unique, which often comes from a header that may be missing, it means nothing.
 	UniqueFor time.Duration
 }
 
@@ -101,8 +102,8 @@ func (item Item[T]) check() (stamp string, err error) {
 	if len(item.Key) > maxKey || len(item.Unique) > maxKey {
 		return "", fmt.Errorf("sendonce: the key and the unique key of an item may have %d bytes, and have %d and %d", maxKey, len(item.Key), len(item.Unique))
 	}
-	if item.UniqueFor < 0 || item.UniqueFor > 0 && item.Unique == "" {
-		return "", fmt.Errorf("sendonce: an item has UniqueFor %v and Unique %q", item.UniqueFor, item.Unique)
+	if item.UniqueFor < 0 {
+		return "", fmt.Errorf("sendonce: an item has UniqueFor %v", item.UniqueFor)
 	}
 	if item.At.IsZero() {
 		return "", nil

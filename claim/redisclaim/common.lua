@@ -183,8 +183,10 @@ local function finish(id, row, status, keep)
   leave(id, row)
 end
 
--- wait makes an item pending that was tried: it stays the head of its lane.
+-- wait makes an item pending that was tried: it stays the head of its lane. That it
+-- was is kept in row.h, because attempts may be given back.
 local function wait(id, row, due)
+  row.h = true
   row.s, row.d = 'pending', text(due)
   save(id, row)
   local other = holder(row.k)
@@ -216,10 +218,10 @@ end
 -- release takes an attempt back that was never begun.
 local function release(id, row)
   row.t, row.a = '0', math.max(row.a - 1, 0)
-  if row.a == 0 then
-    queue(id, row, now)
-  else
+  if row.h then
     wait(id, row, now)
+  else
+    queue(id, row, now)
   end
 end
 

@@ -26,7 +26,7 @@
 //     order by up to a minute. A stamp in the future is nothing to wait for.
 //   - An item without Key has no order; the ones that have waited longest go first.
 //
-// What is released without a try, or requeued, stands where it stood.
+// What is released and was never tried, or is requeued, stands by its stamp again.
 //
 // # What is promised
 //

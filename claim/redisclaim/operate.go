@@ -108,8 +108,8 @@ func (q *Queue[T]) operate(ctx context.Context, what string, refs []sendonce.Ref
 	}
 	list, _ := reply[1].([]any)
 	var refused []error
-	for ; len(list) >= 4; list = list[4:] {
-		taken := &TakenError{ID: str(list[1]), State: str(list[2]), Since: at(list[3])}
+	for ; len(list) >= 5; list = list[5:] {
+		taken := &TakenError{Unique: unescape(str(list[1])), ID: str(list[2]), State: str(list[3]), Since: at(list[4])}
 		refused = append(refused, fmt.Errorf("%s item %v: %w", what, list[0], taken))
 	}
 	return int(number(reply[0])), errors.Join(refused...)

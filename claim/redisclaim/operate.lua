@@ -1,7 +1,7 @@
 -- What operators and providers do with items that have come to an end, or wait.
 -- ARGV: requeue, resume or delete; then id and token of each. Returns the number
--- done, then id, the item in the way, its state and since when, for each item whose
--- unique key another one has.
+-- done, then id, unique key, the item in the way, its state and since when, for each
+-- item whose unique key another one has.
 local done, refused = 0, {}
 for i = 2, #ARGV, 2 do
   local id, token = ARGV[i], ARGV[i + 1]
@@ -21,13 +21,13 @@ for i = 2, #ARGV, 2 do
       other, way = inway(row.u, id)
     end
     if other then
-      for _, v in ipairs({id, other, way and way.s or 'done', way and way.n or '0'}) do
+      for _, v in ipairs({id, row.u, other, way and way.s or 'done', way and way.n or '0'}) do
         refused[#refused + 1] = v
       end
     else
       take_unique(id, row)
       redis.call('ZREM', aside[row.s], id)
-      row.t, row.b, row.e = '0', '0', nil
+      row.t, row.b, row.e, row.h = '0', '0', nil, nil
       if ARGV[1] == 'requeue' then
         row.a = 0
       end

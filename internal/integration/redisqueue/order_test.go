@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -83,6 +84,15 @@ func newQueue(t testing.TB) (*queue, raw) {
 	r := servers.Redis(t)
 	q := open[string](t, r.Client(t), r.Prefix, redisclaim.Options{})
 	return q, raw{t, r.Client(t), q.Keys()}
+}
+
+// vanish makes the worker of a claim vanish, and its lease end.
+func (r raw) vanish(q *queue, token int64) {
+	r.t.Helper()
+	// The score of a lease is its end, in microseconds since 1970.
+	require.NoError(r.t, r.client.ZAdd(r.t.Context(), r.keys[leases1Key], redis.Z{Score: 1, Member: token}).Err())
+	_, err := q.Reap(r.t.Context(), sendonce.ReapRequest{MaxAttempts: 1000, ClockOnly: true})
+	require.NoError(r.t, err)
 }
 
 func TestHeadStaysInPlace(t *testing.T) {
@@ -167,6 +177,43 @@ func TestReleasedHeadStandsByItsStamp(t *testing.T) {
 	add(t, q, item{Key: "k", Value: "first", At: time.Unix(100, 0)})
 	settle(t, q, sendonce.Result{Key: it.Key, Token: token, Outcome: sendonce.Released})
 	require.Equal(t, []string{"first", "second"}, drain(t, q), "it was never begun")
+}
+
+// What was tried stays the first, also if the try was not charged and the next one
+// was never begun. Requeue makes it as if it had never been tried.
+func TestTriedHeadIsNotOvertaken(t *testing.T) {
+	tries := map[string]func(q *queue, r raw, it sendonce.Item[string], token int64){
+		"a retry, uncharged": func(q *queue, _ raw, it sendonce.Item[string], token int64) {
+			settle(t, q, sendonce.Result{Key: it.Key, Token: token, Outcome: sendonce.Retry, Uncharged: true, Reason: "throttled"})
+			require.NoError(t, q.End(t.Context(), []int64{token}))
+		},
+		"a vanished worker": func(q *queue, r raw, _ sendonce.Item[string], token int64) { r.vanish(q, token) },
+	}
+	for name, try := range tries {
+		t.Run(name, func(t *testing.T) {
+			q, r := newQueue(t)
+			released := func(want string) {
+				it, token := one(t, q)
+				require.Equal(t, want, it.Value)
+				settle(t, q, sendonce.Result{Key: it.Key, Token: token, Outcome: sendonce.Released})
+				require.NoError(t, q.End(t.Context(), []int64{token}))
+			}
+			add(t, q, item{Key: "k", At: time.Unix(20, 0), Value: "tried"})
+			it, token := one(t, q)
+			try(q, r, it, token)
+			add(t, q, item{Key: "k", At: time.Unix(10, 0), Value: "earlier"})
+			released("tried")
+			released("tried")
+			it, token = one(t, q)
+			require.Equal(t, "tried", it.Value)
+			settle(t, q, sendonce.Result{Key: it.Key, Token: token, Outcome: sendonce.Dead})
+			n, err := q.Requeue(t.Context(), it.Key.(string))
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			released("earlier")
+			require.Equal(t, []string{"earlier", "tried"}, drain(t, q))
+		})
+	}
 }
 
 // No key's name can move it into another's lane.

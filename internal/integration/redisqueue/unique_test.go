@@ -58,6 +58,16 @@ func TestUniqueUntilItEnds(t *testing.T) {
 	}
 }
 
+// Unique is often a header that a request may leave out.
+func TestWindowWithoutUniqueMeansNothing(t *testing.T) {
+	q, r := newQueue(t)
+	it := item{Value: "v", UniqueFor: time.Hour}
+	add(t, q, it)
+	add(t, q, it)
+	require.Equal(t, []string{"v", "v"}, drain(t, q))
+	onlyState(t, r)
+}
+
 func outcome(it sendonce.Item[string], token int64, o sendonce.Outcome) sendonce.Result {
 	return sendonce.Result{Key: it.Key, Token: token, Outcome: o, Reason: "because"}
 }
@@ -101,7 +111,7 @@ func TestRequeueOfATakenUnique(t *testing.T) {
 	require.Zero(t, n)
 	var taken *redisclaim.TakenError
 	require.ErrorAs(t, err, &taken)
-	require.Equal(t, newer, taken.ID)
+	require.Equal(t, []string{newer, "u"}, []string{taken.ID, taken.Unique})
 	it, token = one(t, q)
 	require.Equal(t, newer, it.Key)
 	settle(t, q, done(it, token))
