@@ -163,3 +163,25 @@ func TestForeignState(t *testing.T) {
 		assert.Zero(t, r.Stats().Sent)
 	})
 }
+
+// A row that is sent alone is so also when rows that waited, short of time, could
+// begin again because their claim was renewed.
+func TestFault10_NothingBeginsBesideARowSentAlone(t *testing.T) {
+	inFakeTime(t, 7, func(w *world) {
+		require.NoError(t, w.table.Add(memclaim.Row[string]{Key: 9, Token: 1, Attempts: 3, NextAttempt: time.Now().Add(2800 * time.Millisecond)}))
+		s := w.store()
+		on(&s.onExtend, fails(errGone))
+		r := w.start(w.dispatcher(s, slow(960*time.Millisecond), sendonce.Config{
+			Concurrency: 2, BatchSize: 8, MaxAttempts: 4, SendTimeout: time.Second, Lease: 4300 * time.Millisecond,
+		}))
+		after(3200 * time.Millisecond)
+		assert.Empty(t, w.log.Sends(int64(7)), "it waits, short of time")
+		require.Len(t, w.log.Sends(int64(9)), 1, "it is being sent")
+		s.onExtend.Store(nil)
+		after(time.Minute)
+		assert.NoError(t, r.stop())
+		w.sentOnce(8)
+		alone, waited := w.log.Sends(int64(9))[0], w.log.Sends(int64(7))[0]
+		assert.False(t, waited.Start.Before(alone.End), "%v beside %v", waited, alone)
+	})
+}
