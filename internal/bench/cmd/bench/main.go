@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 	quick := flag.Bool("quick", false, "a small cut, in minutes")
 	out := flag.String("out", "", "folder for report.json, report.md and chart.svg; none: nothing is written")
 	only := flag.String("only", "", "only contenders, and groups, whose name matches this expression")
-	rows := flag.Int("rows", 0, "rows per run (default 100,000; quick: 20,000)")
+	rows := flag.Int("rows", 0, "rows per run (default 100,000; quick: 30,000)")
 	rounds := flag.Int("rounds", 0, "rounds (default 5; quick: 2)")
 	dir := flag.String("dir", os.TempDir(), "folder for the servers' data: its disk is what is measured")
 	tell := flag.Bool("statements", false, "show after each run what PostgreSQL spent its time on")
@@ -65,7 +65,7 @@ func run(ctx context.Context) error {
 	}
 	scale := bench.Scale{Rows: 100000, Rounds: 5, Quick: *quick}
 	if *quick {
-		scale.Rows, scale.Rounds = 20000, 2
+		scale.Rows, scale.Rounds = 30000, 2
 	}
 	if *rows > 0 {
 		scale.Rows = *rows
