@@ -210,8 +210,13 @@ func TestTriedHeadIsNotOvertaken(t *testing.T) {
 			n, err := q.Requeue(t.Context(), it.Key.(string))
 			require.NoError(t, err)
 			require.Equal(t, 1, n)
-			released("earlier")
-			require.Equal(t, []string{"earlier", "tried"}, drain(t, q))
+			it, token = one(t, q)
+			require.Equal(t, "earlier", it.Value)
+			settle(t, q, done(it, token))
+			it, token = one(t, q)
+			add(t, q, item{Key: "k", At: time.Unix(15, 0), Value: "between"})
+			settle(t, q, sendonce.Result{Key: it.Key, Token: token, Outcome: sendonce.Released})
+			require.Equal(t, []string{"between", "tried"}, drain(t, q))
 		})
 	}
 }
