@@ -175,6 +175,17 @@ func (n *names) layoutFindings(ctx context.Context, db *sql.DB) ([]Finding, erro
 			out = append(out, Finding(t))
 		}
 	}
+	again := false
+	if err == nil && n.deleteDone {
+		again, err = dialect.GivesKeysAgain(ctx, n.d, db, n.schema, n.table, n.col.Key)
+	}
+	if again {
+		out = append(out, Finding{
+			fmt.Sprintf("SQLite gives values of %q again, and rows are deleted when they are done", n.col.Key),
+			"a new row can have the idempotency key of a deleted one: a provider, or a unique key, takes the new message for the old one",
+			"make the table anew with " + n.key + " INTEGER PRIMARY KEY AUTOINCREMENT",
+		})
+	}
 	return out, dialect.Wrap(n.d, "cannot read the layout of table "+n.source, err)
 }
 

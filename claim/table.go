@@ -75,6 +75,12 @@ type Table struct {
 
 	// DeleteDone deletes rows when they are done, for outbox tables. Sends that
 	// are recorded late then can't be told from rows that were never there.
+	//
+	// A key must never be given to a second row: both would have one idempotency
+	// key, and a provider, or package unique, takes the second message for the
+	// first. SQLite gives the largest id again when its row is deleted, by whoever,
+	// unless the column is AUTOINCREMENT (Doctor looks for that). MySQL before 8.0
+	// forgets at a restart how far it has counted.
 	DeleteDone bool
 }
 

@@ -139,6 +139,31 @@ func (sqlite) FreshIndex(_, _, _, _ string) string { return "" }
 
 func (sqlite) TableTips(context.Context, *sql.DB, string, string) ([]Tip, error) { return nil, nil }
 
+// GivesKeysAgain reports whether the database by itself gives a new row the key of
+// one that was deleted: SQLite does, where the key is its rowid, unless that is
+// AUTOINCREMENT (https://www.sqlite.org/autoinc.html).
+func GivesKeysAgain(ctx context.Context, d Dialect, db *sql.DB, schema, table, key string) (again bool, err error) {
+	if d != SQLite {
+		return false, nil
+	}
+	if schema == "" {
+		schema = "main"
+	}
+	// A primary key that is not the rowid has an index.
+	query := `SELECT m.sql FROM ` + d.Quote(schema) + `.sqlite_master m
+WHERE m.type = 'table' AND m.name = ? AND EXISTS (SELECT 1 FROM pragma_table_info(?, ?) WHERE pk > 0 AND name = ?)
+AND NOT EXISTS (SELECT 1 FROM pragma_index_list(?, ?) WHERE origin = 'pk')`
+	err = each(ctx, db, query, []any{table, table, schema, key, table, schema}, func(scan func(...any) error) error {
+		var text string
+		if err := scan(&text); err != nil {
+			return err
+		}
+		again = !strings.Contains(strings.ToUpper(text), "AUTOINCREMENT")
+		return nil
+	})
+	return again, err
+}
+
 // ServerTips looks at the settings of one connection, which come from the DSN
 // and so are the same for all.
 func (sqlite) ServerTips(ctx context.Context, db *sql.DB) ([]Tip, error) {

@@ -47,6 +47,9 @@
 //     comes back; the receiver may then have both.
 //   - A mark that can't be written within 3 s after the provider has accepted. The row
 //     is done, and Options.Logger is told.
+//   - Rows are told apart by their keys. A new row that the database gives the key of
+//     a deleted one is taken for that one, and may be done without a send: see
+//     claim.Table.DeleteDone.
 //
 // If the store doesn't answer nothing is sent: rows wait, uncharged.
 //
