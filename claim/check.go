@@ -279,7 +279,8 @@ func (s *shape[T]) check(ctx context.Context, db *sql.DB) error {
 			filled += fmt.Sprintf(" AND x.c%d IS NOT NULL", s.firstColumn()+i)
 		}
 	}
-	list := s.list() + " FROM " + s.names.quoted
+	// In the order of the key: the first pages of a table may have been emptied.
+	list := s.list() + " FROM " + s.names.quoted + " ORDER BY " + s.names.key
 	found, err := s.readSome(ctx, db, "SELECT * FROM (SELECT "+list+" LIMIT 1000) x WHERE 1 = 1"+filled+" LIMIT 5")
 	if err != nil || found {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sendonce/sendonce"
@@ -48,8 +49,9 @@ type claimer[T any] struct {
 	findRows func(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[T], error)
 	// flying, if not nil, are the rows in this process's hands, and the table
 	// does not say so: rows are read, and not marked (see Unmarked).
-	flying *flying
-	turn   gate
+	flying   *flying
+	lastSize atomic.Int64 // rows that were read last: as many come again
+	turn     gate
 
 	dueAt      time.Time // when to look next for rows that come back
 	wasDue     bool      // the last claim took such rows

@@ -104,13 +104,15 @@ func (f *flying) forget(token int64) {
 // read takes the rows of a pick without marking them.
 func (c *claimer[T]) read(ctx context.Context, p pick, a dialect.Args) ([]sendonce.Item[T], error) {
 	limit := p.limit
-	p.limit = c.flying.beyond(limit)
-	st := c.due.compile(c.selectRows(c.shape.list(), p))
-	items, err := c.scanItems(ctx, c.db, st, c.bind(a))
+	items, all, err := c.readOnce(ctx, p, a)
+	// A cursor that went back to the start meets rows in the air first.
+	if err == nil && p.kind == freshRows && len(items) < limit && !all {
+		p.limit = c.flying.beyond(limit)
+		items, _, err = c.readOnce(ctx, p, a)
+	}
 	if err != nil {
 		return nil, err
 	}
-	items = slices.DeleteFunc(items, func(m sendonce.Item[T]) bool { return c.flying.has(m.Key) })
 	if p.kind == freshRows && len(items) > limit {
 		items = items[:limit]
 	}
@@ -118,4 +120,12 @@ func (c *claimer[T]) read(ctx context.Context, p pick, a dialect.Args) ([]sendon
 		items[i].Attempt++ // as a mark would have done
 	}
 	return items, nil
+}
+
+// readOnce reads rows that are not in the air, and says whether these are all.
+func (c *claimer[T]) readOnce(ctx context.Context, p pick, a dialect.Args) (items []sendonce.Item[T], all bool, err error) {
+	items, err = c.scanItems(ctx, c.db, c.due.compile(c.selectRows(c.shape.list(), p)), c.bind(a))
+	all = len(items) < p.limit
+	items = slices.DeleteFunc(items, func(m sendonce.Item[T]) bool { return c.flying.has(m.Key) })
+	return items, all, err
 }

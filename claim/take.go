@@ -233,8 +233,14 @@ func (c *claimer[T]) scanItems(ctx context.Context, q dialect.Querier, st *diale
 	sc := c.shape.scanner()
 	err := c.query(ctx, q, "claim rows", st, a, func(rows *sql.Rows) error {
 		item, err := sc.scan(rows)
+		if items == nil {
+			items = make([]sendonce.Item[T], 0, max(c.lastSize.Load(), 1))
+		}
 		items = append(items, item)
 		return err
 	})
+	if len(items) > 0 {
+		c.lastSize.Store(int64(len(items)))
+	}
 	return items, err
 }

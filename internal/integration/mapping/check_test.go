@@ -212,3 +212,23 @@ func TestBadConditions(t *testing.T) {
 		}
 	})
 }
+
+// A table whose first rows were deleted has empty pages at its beginning, which a
+// look at a few rows must not read.
+func TestCheckReadsLittleOfAnEmptiedTable(t *testing.T) {
+	db := onPostgres(t)
+	db.DB.SetMaxOpenConns(1) // whose statistics are read
+	tab := claim.Table{Name: "receivers"}
+	db.ready(t, tab, receivers)
+	db.do(t, "INSERT INTO receivers (id, address) SELECT i, 'a' FROM generate_series(1000, 100000) i",
+		"DELETE FROM receivers WHERE id BETWEEN 1000 AND 99900", "VACUUM receivers")
+	pages := func() (n int) {
+		db.do(t, "SELECT pg_stat_force_next_flush()")
+		require.NoError(t, db.DB.Get(&n, "SELECT heap_blks_read + heap_blks_hit FROM pg_statio_user_tables WHERE relname = 'receivers'"))
+		return n
+	}
+	before := pages()
+	_, err := claim.NewAtomic[mail](t.Context(), db.DB, db.d, tab, nil)
+	require.NoError(t, err)
+	assert.Less(t, pages()-before, 200)
+}
