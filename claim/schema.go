@@ -20,7 +20,9 @@ import (
 // table, the columns to add, and the one index. It assumes that the table has
 // its key and none of the columns; what is there already must be left out, as
 // Migrate does. On a large table that is in use, add CONCURRENTLY to the index
-// by hand on PostgreSQL.
+// by hand on PostgreSQL. There the last statement lets pages keep room for the
+// updates of their rows, which makes these a third cheaper and the table twice as
+// large: it is for tables that are still to be filled, and can be left out.
 func Schema(d Dialect, t Table, o *Options) ([]string, error) {
 	impl, err := d.impl()
 	if err != nil {
@@ -36,10 +38,15 @@ func Schema(d Dialect, t Table, o *Options) ([]string, error) {
 			stmts = append(stmts, n.addColumn(c))
 		}
 	}
-	return append(stmts, n.createIndex()), nil
+	stmts = append(stmts, n.createIndex())
+	if room := n.d.Room(n.quoted); room != "" {
+		stmts = append(stmts, room)
+	}
+	return stmts, nil
 }
 
-// Migrate applies what Schema says and the live table lacks, and nothing else.
+// Migrate applies what Schema says and the live table lacks, and nothing else: room
+// in the pages only where there are no rows yet and nobody has set it (fillfactor).
 // It does not change columns that are there, and does not make the table.
 // Running it again, or in several processes at once, is harmless; on MySQL and
 // SQLite statements that were applied before an error stay applied.
@@ -62,6 +69,15 @@ func Migrate(ctx context.Context, db *sqlx.DB, d Dialect, t Table, o *Options) e
 	}
 	if !live.table.Leading[n.col.NextAttempt] {
 		stmts = append(stmts, n.createIndex())
+	}
+	if room := n.d.Room(n.quoted); room != "" && len(stmts) > 0 {
+		takes, err := n.d.TakesRoom(ctx, db.DB, n.quoted)
+		if err != nil {
+			return dialect.Wrap(n.d, "cannot look whether table "+n.source+" is new", err)
+		}
+		if takes {
+			stmts = append(stmts, room)
+		}
 	}
 	for _, s := range stmts {
 		if _, err := db.ExecContext(ctx, s); err != nil {

@@ -115,8 +115,8 @@ func (f found) others() (rs []Ratio) {
 	if v, ok := f.paired(single, limitRow, cpu); ok {
 		most("cpu-of-one-row-claims/lease-per-row", v, 1.5)
 	}
-	if r := f[memory]; r != nil {
-		most("loop-cpu,us/row", r.Median.ClientCPU, 1.5)
+	if a, b := f[memory], f[bare]; a != nil && b != nil {
+		most("loop-cpu,us/row", a.Median.ClientCPU-b.Median.ClientCPU, 1.5)
 	}
 	if a, b := f[skip], f[limitSQL]; a != nil && b != nil {
 		most("allocations-above-database/sql", a.Median.Allocations-b.Median.Allocations, 2)

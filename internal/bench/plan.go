@@ -7,24 +7,27 @@ import (
 	"github.com/sendonce/sendonce/internal/bench/child"
 )
 
-// Names of contenders that bars speak of.
+// Names of contenders that bars speak of. A Dispatcher records a batch while it
+// claims the next one, so with W=1 it has two sessions at work: as many as the
+// hand-written loops have with W=2.
 const (
 	river      = "River"
-	skip       = "PostgreSQL SkipLocked B=1000 W=2"
+	skip       = "PostgreSQL SkipLocked B=1000 W=1"
 	limitSkip  = "PostgreSQL hand-written SkipLocked B=1000 W=2"
 	limitSQL   = "PostgreSQL hand-written SkipLocked B=1000 W=2, database/sql"
-	partial    = "PostgreSQL SkipLocked B=1000 W=2, index on pending rows"
-	atomicPG   = "PostgreSQL Atomic B=1000 W=2"
+	partial    = "PostgreSQL SkipLocked B=1000 W=1, index on pending rows"
+	atomicPG   = "PostgreSQL Atomic B=1000 W=1"
 	skip100    = "PostgreSQL SkipLocked B=100 W=4"
 	locked     = "PostgreSQL Locked (Redis) B=100 W=4"
-	unmarked   = "PostgreSQL Unmarked B=1000 W=2"
+	unmarked   = "PostgreSQL Unmarked B=1000 W=1"
 	lite       = "SQLite Atomic B=1000 W=1"
 	limitLite  = "SQLite hand-written Atomic B=1000 W=1"
-	maria      = "MariaDB SkipLocked B=1000 W=2"
+	maria      = "MariaDB SkipLocked B=1000 W=1"
 	limitMaria = "MariaDB hand-written SkipLocked B=1000 W=2"
-	memory     = "loop alone, rows in memory B=1000 W=1"
-	long       = "PostgreSQL SkipLocked B=1000 W=2, long"
-	longOld    = "PostgreSQL SkipLocked B=1000 W=2, long, old snapshot"
+	memory     = "loop, rows in memory B=1000 W=1"
+	bare       = "rows in memory, without the loop B=1000 W=1"
+	long       = "PostgreSQL SkipLocked B=1000 W=1, long"
+	longOld    = "PostgreSQL SkipLocked B=1000 W=1, long, old snapshot"
 	behind     = "first batch behind finished rows"
 	renew      = "renewal of 10,000 rows in flight"
 	single     = "PostgreSQL SkipLocked B=1 W=2"
@@ -70,7 +73,7 @@ func Plan(s Scale) []Group {
 			m.spec(single, "postgres", "skiplocked", 1, 2).rows(m.part(50)),
 			m.spec(limitRow, "postgres", "limit-row", 1, 2).layout("lease").rows(m.part(50)),
 		}},
-		{Title: "The loop alone", Rounds: s.Rounds, Specs: []Spec{m.spec(memory, "", "memory", 1000, 1)}},
+		{Title: "The loop alone", Rounds: s.Rounds, Specs: []Spec{m.spec(memory, "", "memory", 1000, 1), m.spec(bare, "", "bare", 1000, 1)}},
 		{Title: "Single acts", Rounds: min(s.Rounds, 3), Specs: m.acts()},
 		{Title: "Long runs: 5 % retried once, an inserter beside the workers", Rounds: 1, Specs: m.longs()},
 	}
@@ -85,20 +88,20 @@ func (m maker) part(n int) int { return max(100, m.Rows/n) }
 
 func (m maker) heads() []Spec {
 	specs := []Spec{
-		m.spec(skip, "postgres", "skiplocked", 1000, 2),
+		m.spec(skip, "postgres", "skiplocked", 1000, 1),
 		m.rival(river, "river", "postgres", m.Rows),
 		m.spec(limitSkip, "postgres", "limit-skiplocked", 1000, 2),
 		m.spec(limitSQL, "postgres", "limit-sql-postgres", 1000, 2),
-		m.spec(partial, "postgres", "skiplocked", 1000, 2).layout("partial"),
-		m.spec(atomicPG, "postgres", "atomic", 1000, 2),
-		m.spec("PostgreSQL Partitioned B=1000 W=2", "postgres", "partitioned", 1000, 2),
-		m.spec(unmarked, "postgres", "unmarked", 1000, 2),
+		m.spec(partial, "postgres", "skiplocked", 1000, 1).layout("partial"),
+		m.spec(atomicPG, "postgres", "atomic", 1000, 1),
+		m.spec("PostgreSQL Partitioned B=1000 W=1", "postgres", "partitioned", 1000, 1),
+		m.spec(unmarked, "postgres", "unmarked", 1000, 1),
 		m.spec("PostgreSQL hand-written Unmarked B=1000 W=2", "postgres", "limit-unmarked", 1000, 2),
 		m.spec(skip100, "postgres", "skiplocked", 100, 4),
 		m.spec(locked, "postgres", "locked", 100, 4),
 		m.spec(lite, "sqlite", "atomic", 1000, 1),
 		m.spec(limitLite, "sqlite", "limit-sql-sqlite", 1000, 1),
-		m.spec(maria, "mariadb", "skiplocked", 1000, 2),
+		m.spec(maria, "mariadb", "skiplocked", 1000, 1),
 		m.spec(limitMaria, "mariadb", "limit-sql-mariadb", 1000, 2),
 	}
 	if !m.Quick { // no bar speaks of them
@@ -116,7 +119,7 @@ func (m maker) acts() []Spec {
 }
 
 func (m maker) longs() []Spec {
-	a := m.spec(long, "postgres", "skiplocked", 1000, 2).rows(m.Rows * 10)
+	a := m.spec(long, "postgres", "skiplocked", 1000, 1).rows(m.Rows * 10)
 	a.Job.Retry, a.Job.Insert = true, true
 	b := a
 	b.Name, b.Snapshot = longOld, true
@@ -144,7 +147,7 @@ func (m maker) matrix() Group {
 
 func (m maker) layouts() Group {
 	g := Group{Title: "Table layouts on PostgreSQL, SkipLocked B=1000 W=2", Rounds: m.Rounds}
-	for _, l := range []string{"schema", "ff50", "ff33", "partial"} {
+	for _, l := range []string{"schema", "ff100", "ff33", "partial"} {
 		g.Specs = append(g.Specs, m.spec("layout "+l, "postgres", "skiplocked", 1000, 2).layout(l))
 	}
 	return g

@@ -103,6 +103,12 @@ type Dialect interface {
 	// FreshIndex finds fresh rows whose keys don't grow; "" where that takes no
 	// index of its own.
 	FreshIndex(name, table, key, fresh string) string
+	// Room is the statement by which pages of a new table keep room for the
+	// updates of their rows; "" where there is none. TakesRoom reports whether a
+	// table is new: it has no rows, and nobody has said how full its pages may be.
+	Room(table string) string
+	TakesRoom(ctx context.Context, db *sql.DB, table string) (bool, error)
+
 	// TableTips and ServerTips read the layout of a table, and the settings that
 	// matter.
 	TableTips(ctx context.Context, db *sql.DB, table, status string) ([]Tip, error)

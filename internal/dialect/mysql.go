@@ -220,3 +220,7 @@ func myKind(base, full string) Kind {
 	}
 	return KindOther
 }
+
+func (mysql) Room(string) string { return "" }
+
+func (mysql) TakesRoom(context.Context, *sql.DB, string) (bool, error) { return false, nil }

@@ -284,3 +284,12 @@ func readIndexes(ctx context.Context, db *sql.DB, live *Live, query string, args
 		return nil
 	})
 }
+
+func (postgres) Room(table string) string { return "ALTER TABLE " + table + " SET (fillfactor = 50)" }
+
+// A partitioned table has no pages of its own.
+func (postgres) TakesRoom(ctx context.Context, db *sql.DB, table string) (takes bool, err error) {
+	err = db.QueryRowContext(ctx, "SELECT relkind = 'r' AND NOT EXISTS (SELECT 1 FROM unnest(reloptions) o WHERE o LIKE 'fillfactor=%') AND NOT EXISTS (SELECT 1 FROM "+table+
+		") FROM pg_class WHERE oid = $1::regclass", table).Scan(&takes)
+	return takes, err
+}

@@ -256,3 +256,7 @@ func sqliteKind(declared string) Kind {
 	}
 	return KindOther
 }
+
+func (sqlite) Room(string) string { return "" }
+
+func (sqlite) TakesRoom(context.Context, *sql.DB, string) (bool, error) { return false, nil }

@@ -38,6 +38,8 @@ func Run(ctx context.Context, job child.Job) error {
 	switch job.Contender {
 	case "memory":
 		return runMemory(ctx, job)
+	case "bare":
+		return runBare(ctx, job)
 	case "first":
 		return runFirst(ctx, job)
 	case "renew":

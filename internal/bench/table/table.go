@@ -98,13 +98,13 @@ func statements(d claim.Dialect, layout string) ([]string, error) {
 	}
 	switch layout {
 	case "", "schema":
-	case "ff50", "ff33":
-		create += " WITH (fillfactor = " + layout[2:] + ")"
+	case "ff100", "ff33":
+		schema = append(schema, "ALTER TABLE receivers SET (fillfactor = "+layout[2:]+")")
 	case "lease": // for the loop that keeps a lease in each row
 		schema = append(schema, "ALTER TABLE receivers ADD COLUMN lease_until timestamptz",
 			"CREATE INDEX receivers_pending ON receivers (id) WHERE status = 0", "CREATE INDEX receivers_leased ON receivers (lease_until) WHERE status = 1")
-	case "partial":
-		schema = append(schema, "CREATE INDEX receivers_pending ON receivers (id) WHERE status = 0")
+	case "partial": // as a table that was there before may be
+		schema = append(schema, "CREATE INDEX receivers_pending ON receivers (id) WHERE status = 0", "ALTER TABLE receivers SET (fillfactor = 100)")
 	default:
 		return nil, fmt.Errorf("there is no layout %q", layout)
 	}
