@@ -25,9 +25,11 @@ func (c *sendContext) Done() <-chan struct{} { return c.made().Done() }
 
 func (c *sendContext) Value(key any) any { return c.made().Value(key) }
 
-func (c *sendContext) Err() error {
+func (c *sendContext) Err() error { return c.errAt(time.Now()) }
+
+func (c *sendContext) errAt(now time.Time) error {
 	c.mu.Lock()
-	lazy := c.real == nil && !c.over && c.parent.Err() == nil && time.Now().Before(c.deadline)
+	lazy := c.real == nil && !c.over && c.parent.Err() == nil && now.Before(c.deadline)
 	c.mu.Unlock()
 	if lazy {
 		return nil

@@ -20,15 +20,18 @@ func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	}()
 	defer func() {
 		if left {
-			l.finish(&j.slot, &pad, l.exited(j), nil)
+			l.finish(&j.slot, &pad, l.exited(j), nil, time.Now())
 		}
 	}()
 	for {
-		if j = l.next(); j == nil {
+		if j == nil {
+			j = l.next()
+		}
+		if j == nil {
 			left = false
 			return
 		}
-		l.send(j, &pad)
+		j = l.send(j, &pad)
 	}
 }
 
@@ -144,22 +147,23 @@ func (l *loop[T]) begin(j *job[T], now time.Time) {
 }
 
 // send sends one job. Its context ends at SendTimeout, which is before the lease
-// could end, or when the claim is lost.
-func (l *loop[T]) send(j *job[T], pad *scratch) {
+// could end, or when the claim is lost. It may return the next job.
+func (l *loop[T]) send(j *job[T], pad *scratch) *job[T] {
 	if !l.permitted(j) {
-		return
+		return nil
 	}
 	if l.cfg.Delivery == AtMostOnce {
 		if err := l.intend(j); err != nil {
-			l.answer(&j.slot, notBegun(&j.slot, err))
-			return
+			l.answer(&j.slot, notBegun(&j.slot, err), time.Now())
+			return nil
 		}
 	}
 	ctx := &j.ctx
-	ctx.parent, ctx.deadline = j.b.ctx, time.Now().Add(l.cfg.SendTimeout)
+	ctx.parent, ctx.deadline = j.b.ctx, j.began.Add(l.cfg.SendTimeout)
 	defer ctx.end()
 	err := l.call(ctx, j)
-	l.finish(&j.slot, pad, err, ctx.Err())
+	now := time.Now()
+	return l.finish(&j.slot, pad, err, ctx.errAt(now), now)
 }
 
 // notBegun answers rows whose intent may have been recorded, and which were
@@ -173,15 +177,19 @@ func notBegun(s *slot, err error) []Result {
 }
 
 // finish turns the answer of a Send into results, and then tells the hooks: these
-// may end the goroutine.
-func (l *loop[T]) finish(s *slot, pad *scratch, err, ctxErr error) {
-	took := time.Since(s.began)
+// may end the goroutine. Where nobody is to be told it may return the next job:
+// the lock is what short sends wait for.
+func (l *loop[T]) finish(s *slot, pad *scratch, err, ctxErr error, now time.Time) *job[T] {
+	took := now.Sub(s.began)
 	rs, answers := pad.of(len(s.rows))
 	for i, a := range s.rows {
 		rs[i], answers[i] = l.cfg.judgeSafely(Ref{Key: a.key, Token: s.b.token}, a.n, err, i, ctxErr, took)
 	}
-	if !l.answer(s, rs) {
-		return
+	if err == nil && l.cfg.Hooks.Sent == nil {
+		return l.answerAndNext(s, rs, now)
+	}
+	if !l.answer(s, rs, now) {
+		return nil
 	}
 	l.heed(answers)
 	for i, a := range s.rows {
@@ -192,19 +200,33 @@ func (l *loop[T]) finish(s *slot, pad *scratch, err, ctxErr error) {
 		}
 		l.hooks.Sent(a.key, rs[i].Outcome, a.n, took, answers[i])
 	}
+	return nil
+}
+
+func (l *loop[T]) answerAndNext(s *slot, rs []Result, now time.Time) *job[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.answered(s, rs, now) || l.stopping {
+		return nil
+	}
+	return l.pick(now)
 }
 
 // answer takes the results of a job to be recorded, and frees its slot. It returns
 // false if that was done before: a hook has ended the goroutine since.
-func (l *loop[T]) answer(s *slot, rs []Result) bool {
-	took := time.Since(s.taken)
+func (l *loop[T]) answer(s *slot, rs []Result, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.answered(s, rs, now)
+}
+
+// answered is answer when l.mu is held.
+func (l *loop[T]) answered(s *slot, rs []Result, now time.Time) bool {
 	if s.answered {
 		return false
 	}
 	s.answered = true
-	l.pace += (took - l.pace) / 16
+	l.pace += (now.Sub(s.taken) - l.pace) / 16
 	l.vacate(s)
 	if l.noMore { // Run has returned, or is about to, and has named these rows
 		return true
