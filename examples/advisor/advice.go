@@ -33,7 +33,7 @@ func load() string {
 // finals are the settings that were measured to the end.
 func (r result) finals() (fs []*setting) {
 	for _, s := range r.settings {
-		if len(s.rates) == len(r.settings[0].rates) {
+		if s.rounds == r.settings[0].rounds {
 			fs = append(fs, s)
 		}
 	}
@@ -64,7 +64,7 @@ func table(all []*setting) string {
 		spread := 100 * (s.quantile(0.75) - s.quantile(0.25)) / max(1, s.median())
 		fmt.Fprintf(&b, "%-16s %9d %11d %8.0f %6.0f %% %5d\n", s.strategy.name, s.batch, s.workers, s.median(), spread, len(s.rates))
 	}
-	b.WriteString("Medians; the spread is that of the middle half of the runs. After each round the slower half was dropped.\n")
+	b.WriteString("Medians; the spread is that of the middle half of the runs. After each round the slower half was dropped; the last\nround of each is shown, and those that came furthest stand first.\n")
 	return b.String()
 }
 
@@ -136,17 +136,20 @@ func (r result) advice(c *scratch, o options) string {
 		say("- What else this machine and the server had to do meanwhile is in the figures.")
 	}
 	say("- All dispatchers were in one process, and each run began on %d fresh rows, which fit into memory.", o.rows)
+	if c.dialect == claim.SQLite {
+		say("- The copy was in a file of its own, beside yours, with journal_mode WAL.")
+	}
 	say("- The copy has no foreign keys and no triggers%s; the sender read one short text.", map[bool]string{true: ", and no checks"}[c.dialect == claim.Postgres])
 	return b.String()
 }
 
 func (r result) sayLayout(c *scratch, say func(string, ...any)) {
+	defer say("- The one index that it needs, on the column of the next attempt, is what claim.Schema gives; see above if it is missing.")
 	if len(r.layouts) == 0 {
-		say("- The one index that it needs, on the column of the next attempt, is what claim.Schema gives; see above if it is missing.")
 		return
 	}
 	top := slices.MaxFunc(r.layouts, func(a, b *setting) int { return cmp.Compare(a.median(), b.median()) })
-	// The first that is as good leaves the least room unused.
+	// To change nothing is the simplest, and then to leave little room unused.
 	l := r.layouts[slices.IndexFunc(r.layouts, func(s *setting) bool { return s.asGood(top) })]
 	var figures []string
 	for _, s := range r.layouts {
@@ -158,7 +161,6 @@ func (r result) sayLayout(c *scratch, say func(string, ...any)) {
 	} else {
 		say("- Before the rows are loaded (it is for new pages):\n    ALTER TABLE %s SET (fillfactor = %d);", qualified(c.dialect, c.schema, c.userTable), l.fillfactor)
 	}
-	say("- The one index that it needs, on the column of the next attempt, is what claim.Schema gives; see above if it is missing.")
 }
 
 // mapping is the Table to use, as Go.

@@ -132,8 +132,12 @@ func (c column) madeUp(d claim.Dialect, isKey bool) string {
 		if d == claim.MySQL && word != "text" && most < 64 {
 			expr = fmt.Sprintf("LEFT(%s, %d)", expr, most)
 		}
+		if word == "longtext" { // which is also what JSON is on MariaDB, with a check
+			expr = `CONCAT('"', s.i, '@example.org"')`
+		}
 	case word == "uuid":
-		expr = hex
+		// MariaDB wants a version and a variant.
+		expr = of(hex, "INSERT(INSERT(MD5(s.i), 13, 1, '4'), 17, 1, '8')", hex)
 	case strings.HasPrefix(word, "bool"):
 		expr = "FALSE"
 	case slices.Contains([]string{"timestamp", "datetime", "date", "time"}, word):

@@ -136,8 +136,7 @@ func (c *scratch) make(ctx context.Context) (err error) {
 		if err = claim.Migrate(context.WithoutCancel(ctx), c.db, c.dialect, c.table, &c.options); err == nil {
 			err = claim.Check(ctx, c.db, c.dialect, c.table, &c.options)
 		}
-		var unfit *claim.CheckError
-		if err == nil || !errors.As(err, &unfit) {
+		if err == nil {
 			break
 		}
 	}

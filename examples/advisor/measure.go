@@ -35,7 +35,8 @@ type setting struct {
 	rank           int // of the strategy: 0 is the simplest
 	batch, workers int
 	fillfactor     int // 0: not a choice of layouts
-	rates          []float64
+	rates          []float64 // of its last round
+	rounds         int
 }
 
 func (s *setting) String() string {
@@ -131,8 +132,8 @@ func measure(ctx context.Context, c *scratch, locks *redislock.Locker, o options
 		return r, nil
 	}
 	best := r.pick()
-	for _, f := range []int{c.fillfactor, 50, 33} {
-		if len(r.layouts) > 0 && f >= c.fillfactor {
+	for i, f := range []int{c.fillfactor, 100, 50, 33} {
+		if i > 0 && f == c.fillfactor {
 			continue
 		}
 		r.layouts = append(r.layouts, &setting{strategy: best.strategy, batch: best.batch, workers: best.workers, fillfactor: f})
@@ -156,7 +157,7 @@ func (c *scratch) halve(ctx context.Context, all []*setting, o options, span tim
 		in = append(faster(in, false), faster(in, true)...)
 	}
 	slices.SortFunc(all, func(a, b *setting) int {
-		return cmp.Or(len(b.rates)-len(a.rates), cmp.Compare(b.median(), a.median()))
+		return cmp.Or(b.rounds-a.rounds, cmp.Compare(b.median(), a.median()))
 	})
 	return nil
 }
@@ -172,6 +173,10 @@ func faster(in []*setting, unmarked bool) []*setting {
 // round measures the settings again and again, in turn and each time in another
 // order, until the time is over; once at least.
 func (c *scratch) round(ctx context.Context, in []*setting, o options, end time.Time, slice time.Duration) error {
+	for _, s := range in {
+		s.rates = nil // short runs show less
+		s.rounds++
+	}
 	for first := true; first || time.Now().Before(end); first = false {
 		for _, i := range rand.Perm(len(in)) {
 			s := in[i]
@@ -182,7 +187,7 @@ func (c *scratch) round(ctx context.Context, in []*setting, o options, end time.
 			if err := c.refill(ctx, fillfactor); err != nil {
 				return err
 			}
-			rate, err := c.once(ctx, s, o, min(time.Second, max(50*time.Millisecond, slice)))
+			rate, err := c.once(ctx, s, o, min(time.Second, max(100*time.Millisecond, slice)))
 			if err != nil {
 				return fmt.Errorf("%v: %w", s, err)
 			}
@@ -192,31 +197,28 @@ func (c *scratch) round(ctx context.Context, in []*setting, o options, end time.
 	return nil
 }
 
-// gauge counts what is recorded in a run, from the first record until the last, or the
-// first after that time. Starting up is not what is measured.
+// gauge counts what is recorded in a run: until the last row, or the first record
+// after that time.
 type gauge struct {
 	rows   int
 	atMost time.Duration
 	stop   context.CancelFunc
 
-	mu            sync.Mutex
-	began, last   time.Time
-	skipped, done int
-	over          bool
+	mu          sync.Mutex
+	began, last time.Time
+	done        int
+	over        bool
 }
 
 func (g *gauge) settled(n int, _ time.Duration, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch now := time.Now(); {
-	case err != nil || g.over:
-	case g.began.IsZero():
-		g.began, g.skipped = now, n
-	default:
-		g.last, g.done = now, g.done+n
-		if g.over = g.skipped+g.done >= g.rows || now.Sub(g.began) >= g.atMost; g.over {
-			g.stop()
-		}
+	if err != nil || g.over {
+		return
+	}
+	g.last, g.done = time.Now(), g.done+n
+	if g.over = g.done >= g.rows || g.last.Sub(g.began) >= g.atMost; g.over {
+		g.stop()
 	}
 }
 
@@ -245,6 +247,7 @@ func (c *scratch) once(ctx context.Context, s *setting, o options, atMost time.D
 		}
 		dispatchers = append(dispatchers, d)
 	}
+	g.began = time.Now()
 	errs := make([]error, s.workers)
 	var wg sync.WaitGroup
 	for i, d := range dispatchers {
