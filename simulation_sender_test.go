@@ -50,6 +50,9 @@ func (p *simWorker) send(ctx context.Context, items []sendonce.Item[string]) err
 			e.free = errors.Is(errs[i], errBusy)
 		}
 	})
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return nil
+	}
 	return errs
 }
 
