@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -312,8 +313,15 @@ func TestAtomicAndSkipLockedDiffer(t *testing.T) {
 					assert.Contains(t, text, "FOR UPDATE SKIP LOCKED")
 				}
 			}
-			// With the lock taken out they are the same: nothing else differs.
-			assert.Equal(t, atomic, strings.ReplaceAll(skip, " FOR UPDATE SKIP LOCKED", ""))
+			// With the lock taken out they are the same, but for what MySQL reads
+			// under it: nothing else differs.
+			same := strings.ReplaceAll(skip, " FOR UPDATE SKIP LOCKED", "")
+			if d == MySQL {
+				picked := regexp.MustCompile(`(-- pick .*\nSELECT (\S+))( AS c0, .*)\n`)
+				same = picked.ReplaceAllString(same, "$1\n")
+				assert.NotRegexp(t, picked, atomic)
+			}
+			assert.Equal(t, atomic, same)
 			assert.Equal(t, atomic, statements(t, d, m.table, strategies[2].locking, nil), "Locked claims as Atomic does")
 		}
 	}

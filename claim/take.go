@@ -92,7 +92,7 @@ type takeSQL struct {
 
 // taking is one way of taking, as the database at hand can do it: all in one
 // statement; or mark and return, then insert the claim; or pick, mark, read
-// back, then insert.
+// back what was not picked with a lock, then insert.
 type taking struct {
 	pick, mark, readBack, insert *dialect.Stmt
 }
@@ -127,8 +127,12 @@ func (t *takeSQL) render(p pick) taking {
 			insert: c(insert + "VALUES (" + n.claimValues(":list") + ")"),
 		}
 	}
+	picked := n.key
+	if p.locked != "" { // nobody can change them any more
+		picked = t.list()
+	}
 	return taking{
-		pick:     c(n.selectKeys(p)),
+		pick:     c(n.selectRows(picked, p)),
 		mark:     c(n.update(n.markClaimed(), n.keysIn(), n.guard(p.kind))),
 		readBack: c("SELECT " + t.list() + " FROM " + n.quoted + " WHERE " + n.keysIn() + " AND " + n.byToken() + " AND " + n.is(claimed)),
 		insert:   c(insert + "VALUES (" + n.claimValues(":list") + ")"),
@@ -185,19 +189,29 @@ func (c *claimer[T]) takeIn(ctx context.Context, tx dialect.Tx, p pick, st takin
 	return items, c.record(ctx, tx, st, a, items)
 }
 
-// markAndReadBack is for a database whose UPDATE returns nothing: what is ours is
-// read back by token.
-func (c *claimer[T]) markAndReadBack(ctx context.Context, tx dialect.Tx, p pick, st taking, a dialect.Args) ([]sendonce.Item[T], error) {
+// markAndReadBack is for a database whose UPDATE returns nothing. What was picked
+// with a lock is as it was read; else what is ours is read back by token.
+func (c *claimer[T]) markAndReadBack(ctx context.Context, tx dialect.Tx, p pick, st taking, a dialect.Args) (items []sendonce.Item[T], err error) {
 	if p.locked != "" {
-		if err := c.pickKeys(ctx, tx, st, a); err != nil {
+		if items, err = c.scanItems(ctx, tx, st.pick, a); err != nil {
 			return nil, err
 		}
+		keys := make(dialect.Keys, len(items))
+		for i := range items {
+			keys[i] = items[i].Key
+			items[i].Attempt++
+		}
+		a["keys"] = keys
 	}
 	if len(a["keys"].(dialect.Keys)) == 0 {
 		return nil, nil
 	}
-	if _, err := c.exec(ctx, tx, "claim rows", st.mark, a); err != nil {
+	n, err := c.exec(ctx, tx, "claim rows", st.mark, a)
+	if err != nil {
 		return nil, err
+	}
+	if len(items) > 0 && n == int64(len(items)) {
+		return items, nil
 	}
 	return c.scanItems(ctx, tx, st.readBack, a)
 }

@@ -29,7 +29,7 @@ WHERE `next_attempt` >= CAST('1970-01-01' AS DATETIME(6)) + INTERVAL (:low) MICR
 ORDER BY `next_attempt` LIMIT 100;
 
 -- pick fresh rows from the start of a window
-SELECT `id`
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` <= :to
   AND (`status` = 0) IS TRUE
@@ -55,7 +55,7 @@ INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, leas
 VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
 
 -- pick fresh rows
-SELECT `id`
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` > :from
   AND `id` <= :to
@@ -82,7 +82,7 @@ INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, leas
 VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
 
 -- pick rows by the user's order
-SELECT `id`
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND (`status` = 0) IS TRUE
@@ -110,7 +110,7 @@ INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, leas
 VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
 
 -- pick rows that come back
-SELECT `id`
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND (`status` = 0) IS TRUE
@@ -138,7 +138,7 @@ INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, leas
 VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
 
 -- pick suspects
-SELECT `id`
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND (`status` = 0) IS TRUE
@@ -168,7 +168,7 @@ INSERT INTO `sendonce_claims` (token, source, owner, row_keys, mode, alone, leas
 VALUES (:token, :source, :owner, :list, :mode, :alone, :lease, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL (:lease * 1000) MICROSECOND);
 
 -- pick a suspect on its last attempt
-SELECT `id`
+SELECT `id` AS c0, `attempts` AS c1, `generation` AS c2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `doubt_since`) AS c3, `address` AS c4, `name` AS c5
 FROM `receivers`
 WHERE `id` IN (:keys)
   AND (`status` = 0) IS TRUE
