@@ -126,7 +126,9 @@
 // A Dispatcher has up to six statements at once. A pool of database/sql keeps two
 // idle connections unless SetMaxIdleConns says otherwise, and makes the others
 // again for each statement, which can cost more than all else: let it keep six per
-// Dispatcher besides what the rest of the process needs.
+// Dispatcher besides what the rest of the process needs. A SQLite file has one
+// writer, so one connection (SetMaxOpenConns) is best there: several only wait for
+// each other, and read again what the others have written.
 //
 // # Watching it
 //

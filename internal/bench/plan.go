@@ -22,7 +22,7 @@ const (
 	unmarked   = "PostgreSQL Unmarked B=1000 W=1"
 	lite       = "SQLite Atomic B=1000 W=1"
 	limitLite  = "SQLite hand-written Atomic B=1000 W=1"
-	maria      = "MariaDB SkipLocked B=1000 W=1"
+	maria      = "MariaDB SkipLocked B=1000 W=2"
 	limitMaria = "MariaDB hand-written SkipLocked B=1000 W=2"
 	memory     = "loop, rows in memory B=1000 W=1"
 	bare       = "rows in memory, without the loop B=1000 W=1"
@@ -101,7 +101,7 @@ func (m maker) heads() []Spec {
 		m.spec(locked, "postgres", "locked", 100, 4),
 		m.spec(lite, "sqlite", "atomic", 1000, 1),
 		m.spec(limitLite, "sqlite", "limit-sql-sqlite", 1000, 1),
-		m.spec(maria, "mariadb", "skiplocked", 1000, 1),
+		m.spec(maria, "mariadb", "skiplocked", 1000, 2),
 		m.spec(limitMaria, "mariadb", "limit-sql-mariadb", 1000, 2),
 	}
 	if !m.Quick { // no bar speaks of them

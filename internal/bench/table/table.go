@@ -55,6 +55,9 @@ func Open(ctx context.Context, dsn string) (*sqlx.DB, error) {
 		return nil, err
 	}
 	db.SetMaxIdleConns(64)
+	if Kind(dsn) == claim.SQLite {
+		db.SetMaxOpenConns(1) // as the documentation advises
+	}
 	return db, nil
 }
 
