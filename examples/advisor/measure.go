@@ -34,7 +34,7 @@ type setting struct {
 	strategy       *strategy
 	rank           int // of the strategy: 0 is the simplest
 	batch, workers int
-	fillfactor     int // 0: not a choice of layouts
+	fillfactor     int       // 0: not a choice of layouts
 	rates          []float64 // of its last round
 	rounds         int
 }
