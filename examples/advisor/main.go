@@ -80,8 +80,8 @@ func readOptions(args []string) (options, error) {
 		return o, fmt.Errorf("-for is %v: give from 1s to 1h", o.span)
 	case o.send < 0 || o.send > time.Second:
 		return o, fmt.Errorf("-send is %v: give from 0 to 1s", o.send)
-	case o.rows < 5000 || o.rows > 100000:
-		return o, fmt.Errorf("-n is %d: give from 5000 to 100000", o.rows)
+	case o.rows < 2000 || o.rows > 100000:
+		return o, fmt.Errorf("-n is %d: give from 2000 to 100000", o.rows)
 	case filepath.Ext(o.chart) != ".svg":
 		return o, fmt.Errorf("-chart is %q: give a path that ends with .svg", o.chart)
 	case o.dsn != "" && o.table == "":

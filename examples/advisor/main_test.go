@@ -84,7 +84,7 @@ func (p place) args(t *testing.T, table string) []string {
 	if p.driver == "sqlite" {
 		dsn = p.Name
 	}
-	return []string{"-driver", p.driver, "-dsn", dsn, "-table", table, "-for", "3s", "-n", "5000", "-chart", filepath.Join(t.TempDir(), "c.svg")}
+	return []string{"-driver", p.driver, "-dsn", dsn, "-table", table, "-for", "3s", "-n", "2000", "-chart", filepath.Join(t.TempDir(), "c.svg")}
 }
 
 func recommended(t *testing.T, r demotest.Result, args []string) {
@@ -239,7 +239,7 @@ func TestBadInput(t *testing.T) {
 		{"postgres", []string{`"postgres"`, "run with -h"}},
 		{"-for 1ms", []string{"-for is 1ms", "give from 1s to 1h"}},
 		{"-send 2s", []string{"-send is 2s", "give from 0 to 1s"}},
-		{"-n 10", []string{"-n is 10", "give from 5000 to 100000"}},
+		{"-n 10", []string{"-n is 10", "give from 2000 to 100000"}},
 		{"-chart x.png", []string{"-chart", "ends with .svg"}},
 		{"-dsn x.db", []string{"give -table"}},
 		{"-dsn /nowhere/x.db -table receivers", []string{"cannot reach the sqlite database", "give -dsn"}},
@@ -258,7 +258,7 @@ func TestBadInput(t *testing.T) {
 // Nothing needs to be installed; with Redis there is one strategy more.
 func TestTemporaryFile(t *testing.T) {
 	redis := servers.Redis(t)
-	args := []string{"-for", "2s", "-send", "1ms", "-redis", fmt.Sprintf("redis://%s/%d", redis.Addr, redis.DB), "-chart", filepath.Join(t.TempDir(), "c.svg")}
+	args := []string{"-for", "2s", "-n", "2000", "-send", "1ms", "-redis", fmt.Sprintf("redis://%s/%d", redis.Addr, redis.DB), "-chart", filepath.Join(t.TempDir(), "c.svg")}
 	r := demotest.Run(t, args...)
 	recommended(t, r, args)
 	assert.Contains(t, r.Out, "NewLocked")
