@@ -115,7 +115,7 @@ func TestRatiosArePaired(t *testing.T) {
 		return r
 	}
 	got := bench.Ratios([]bench.Result{
-		result("PostgreSQL Atomic B=1000 W=2", 100, 10, 1000), result("River", 10, 2, 250),
+		result("PostgreSQL Atomic B=1000 W=1", 100, 10, 1000), result("River", 10, 2, 250),
 	})
 	require.Len(t, got, 1)
 	assert.InDelta(t, 5, got[0].Value, 1e-9)
