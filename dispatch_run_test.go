@@ -433,3 +433,25 @@ func (l *lines) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.Builder.Write(p)
 }
+
+// searching has a part of the table still to look at after every second claim.
+type searching struct{ *store }
+
+func (s searching) Claim(ctx context.Context, req sendonce.ClaimRequest) (sendonce.Batch[string], error) {
+	b, err := s.store.Claim(ctx, req)
+	b.More = b.More || s.claims.Load()%2 == 1
+	return b, err
+}
+
+// A Claimer that searches again and again and finds nothing is polled as rarely as
+// one that says at once that there is nothing.
+func TestPollingSlowsDownWhileNothingIsFound(t *testing.T) {
+	inFakeTime(t, 0, func(w *world) {
+		s := searching{w.store()}
+		r := w.start(w.dispatcher(s, sent, sendonce.Config{PollInterval: 10 * time.Second}))
+		after(10 * time.Minute)
+		assert.Less(t, s.claims.Load(), int64(250))
+		assert.Greater(t, s.claims.Load(), int64(100))
+		assert.NoError(t, r.stop())
+	})
+}

@@ -47,8 +47,9 @@ func (l *loop[T]) intake(ctx context.Context) {
 			continue
 		}
 		// One that never comes to an end of its searching gets a pause, too.
+		// What it searches again and again, and finds nothing, is no reason to poll
+		// more often.
 		if empties++; b.More && empties%searches != 0 {
-			pause = 0
 			continue
 		}
 		if l.drain && l.drained(ctx, &count) {

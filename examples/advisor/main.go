@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,28 @@ type options struct {
 	driver, dsn, table, key, redis, chart string
 	span, send                            time.Duration
 	rows                                  int
+	batches, workers                      numbers
+}
+
+// numbers is a flag of several: 10,100.
+type numbers []int
+
+// String implements flag.Value.
+func (n *numbers) String() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(*n)), " ", ","), "[]")
+}
+
+// Set implements flag.Value.
+func (n *numbers) Set(text string) error {
+	*n = nil
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := strconv.Atoi(part)
+		if err != nil || v < 1 || v > 1000 {
+			return errors.New("give numbers from 1 to 1000, as in 10,100")
+		}
+		*n = append(*n, v)
+	}
+	return nil
 }
 
 func main() {
@@ -50,7 +73,7 @@ func main() {
 }
 
 func readOptions(args []string) (options, error) {
-	var o options
+	o := options{batches: numbers{10, 100, 1000}, workers: numbers{1, 2, 4}}
 	flags := flag.NewFlagSet("advisor", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.driver, "driver", "sqlite", "sqlite, postgres or mysql")
@@ -60,6 +83,8 @@ func readOptions(args []string) (options, error) {
 	flags.DurationVar(&o.span, "for", time.Minute, "about how long to measure")
 	flags.DurationVar(&o.send, "send", 0, "how long each send takes")
 	flags.IntVar(&o.rows, "n", 20000, "rows in the copy")
+	flags.Var(&o.batches, "batches", "values of Config.BatchSize to try")
+	flags.Var(&o.workers, "workers", "how many dispatchers to try")
 	flags.StringVar(&o.redis, "redis", "", "where Redis is, as in redis://127.0.0.1:6379/0, to measure claim.NewLocked too")
 	flags.StringVar(&o.chart, "chart", filepath.Join(os.TempDir(), "advisor.svg"), "where to write the chart")
 	err := flags.Parse(args)

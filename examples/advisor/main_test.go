@@ -84,7 +84,7 @@ func (p place) args(t *testing.T, table string) []string {
 	if p.driver == "sqlite" {
 		dsn = p.Name
 	}
-	return []string{"-driver", p.driver, "-dsn", dsn, "-table", table, "-for", "3s", "-n", "2000", "-chart", filepath.Join(t.TempDir(), "c.svg")}
+	return []string{"-driver", p.driver, "-dsn", dsn, "-table", table, "-for", "2s", "-n", "2000", "-batches", "100", "-workers", "1", "-chart", filepath.Join(t.TempDir(), "c.svg")}
 }
 
 func recommended(t *testing.T, r demotest.Result, args []string) {
@@ -238,6 +238,7 @@ func TestBadInput(t *testing.T) {
 		{"-nonsense", []string{"-nonsense", "run with -h"}},
 		{"postgres", []string{`"postgres"`, "run with -h"}},
 		{"-for 1ms", []string{"-for is 1ms", "give from 1s to 1h"}},
+		{"-batches 10,x", []string{"-batches", "from 1 to 1000"}},
 		{"-send 2s", []string{"-send is 2s", "give from 0 to 1s"}},
 		{"-n 10", []string{"-n is 10", "give from 2000 to 100000"}},
 		{"-chart x.png", []string{"-chart", "ends with .svg"}},
@@ -258,7 +259,7 @@ func TestBadInput(t *testing.T) {
 // Nothing needs to be installed; with Redis there is one strategy more.
 func TestTemporaryFile(t *testing.T) {
 	redis := servers.Redis(t)
-	args := []string{"-for", "2s", "-n", "2000", "-send", "1ms", "-redis", fmt.Sprintf("redis://%s/%d", redis.Addr, redis.DB), "-chart", filepath.Join(t.TempDir(), "c.svg")}
+	args := []string{"-for", "2s", "-n", "2000", "-batches", "10,100", "-workers", "1,2", "-send", "1ms", "-redis", fmt.Sprintf("redis://%s/%d", redis.Addr, redis.DB), "-chart", filepath.Join(t.TempDir(), "c.svg")}
 	r := demotest.Run(t, args...)
 	recommended(t, r, args)
 	assert.Contains(t, r.Out, "NewLocked")

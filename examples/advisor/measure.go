@@ -112,8 +112,8 @@ func measure(ctx context.Context, c *scratch, locks *redislock.Locker, o options
 			r.left = append(r.left, fmt.Sprintf("claim.%s: %v", s.name, err))
 			continue
 		}
-		for _, batch := range []int{10, 100, 1000} {
-			for _, workers := range []int{1, 2, 4} {
+		for _, batch := range o.batches {
+			for _, workers := range o.workers {
 				r.settings = append(r.settings, &setting{strategy: s, rank: rank, batch: batch, workers: workers})
 			}
 		}
