@@ -1,4 +1,4 @@
-.PHONY: help test test-short test-docker lint soak operations simulation simulate full docker-image bench bench-quick
+.PHONY: help test test-short test-docker lint soak operations simulation simulate full docker-image bench bench-quick bench-once
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -29,6 +29,9 @@ simulate: ## 1,000,000 schedules of the loop (SENDONCE_SEEDS: another number); t
 
 bench: ## strategies against each other, rivals and hand-written loops; the result is in docs/bench (an hour, an idle machine)
 	@cd internal/bench && go run ./cmd/bench -out ../../docs/bench
+
+bench-once: ## every contender of the benchmark once, with few rows: that none rots
+	@cd internal/bench && SENDONCE_BENCH=1 go test -count=1 -timeout 15m -run TestEveryContender .
 
 bench-quick: ## a small cut of it in under 4 minutes: one line per bar
 	@cd internal/bench && go run ./cmd/bench -quick
