@@ -19,7 +19,7 @@ soak: ## long seeded programmes of faults
 	@scripts/test soak
 
 operations: ## every operation of a database fails once, in every way: all on SQLite, a sample on servers
-	@cd internal/integration && SENDONCE_SOAK=1 go test -count=1 -timeout 60m -v -run TestEveryOperationSoak ./nthop
+	@cd internal/integration && SENDONCE_SOAK=1 go test -count=1 -timeout 60m -parallel 3 -v -run TestEveryOperationSoak ./nthop
 
 simulation: ## 100,000 schedules of the loop, 5,000 with -race, and planted faults that they must find
 	@cd internal/integration && SENDONCE_SIMULATION=1 go test -count=1 -timeout 60m -v -run 'TestManySchedules|TestPlantedFaults' ./simulation
