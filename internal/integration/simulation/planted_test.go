@@ -44,7 +44,6 @@ var planted = []fault{
 
 	// The loop: sends.
 	{"a row is sent while it is being sent", "slots.go", "case l.busy(j):", "case false:"},
-	{"rows are claimed beside one that is sent alone", "intake.go", "free := l.alones == 0 && ", "free := "},
 	{"what is to be sent alone is not", "slots.go", "case j.b.alone && !l.quiet():", "case false:"},
 	{"a claim goes on although one of its sends is stuck", "keeper.go", "s.stuck, s.b.spent = true, true", "s.stuck = true"},
 	{"a lost claim goes on", "loop.go", "return !h.spent && !h.lost && !h.gone", "return !h.spent"},
