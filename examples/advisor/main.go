@@ -26,9 +26,9 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/examples/internal/cli"
 	"github.com/sendonce/sendonce/examples/internal/demo"
 	"github.com/sendonce/sendonce/lock/redislock"
 )
@@ -124,12 +124,14 @@ func run(ctx context.Context, o options) (err error) {
 	defer done()
 	var locks *redislock.Locker
 	if o.redis != "" {
-		client, l, err := connectRedis(ctx, o.redis)
+		client, err := cli.ConnectRedis(ctx, o.redis)
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		locks = l
+		if locks, err = redislock.New(client, nil); err != nil {
+			return err
+		}
 	}
 	c, err := newCopy(ctx, user, d, o)
 	if c != nil {
@@ -198,29 +200,6 @@ func open(ctx context.Context, o *options) (db *sqlx.DB, d claim.Dialect, done f
 	}
 	return db, d, done, nil
 }
-
-func connectRedis(ctx context.Context, address string) (*redis.Client, *redislock.Locker, error) {
-	const form = "redis://user:password@host:6379/0"
-	settings, err := redis.ParseURL(address)
-	if err != nil {
-		// The error may hold the whole URL, and that a password.
-		return nil, nil, fmt.Errorf("-redis is not understood: give it as in %s", form)
-	}
-	redis.SetLogger(quiet{})
-	client := redis.NewClient(settings)
-	if err := client.Ping(ctx).Err(); err != nil {
-		_ = client.Close()
-		return nil, nil, fmt.Errorf("cannot reach Redis: %w: start the server, or correct -redis, as in %s", err, form)
-	}
-	locks, err := redislock.New(client, nil)
-	return client, locks, err
-}
-
-// quiet drops what the client logs: it also returns it.
-type quiet struct{}
-
-// Printf drops its arguments.
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // exitCode is 0 if there is a recommendation, 2 if what was asked for can't be done
 // (one line says why, and what helps), and 130 after an interrupt.

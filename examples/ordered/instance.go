@@ -8,31 +8,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"sync"
 	"syscall"
+
+	"github.com/sendonce/sendonce/examples/internal/cli"
 )
 
 // readyLine is what an instance prints when it can be asked.
 const readyLine = "listening at http://%s\n"
-
-// envParent tells an instance that it belongs to a run of this program, whose end it
-// sees in its standard input.
-const envParent = "SENDONCE_EXAMPLE_PARENT"
-
-// stopsWithParent ends the context when the parent is gone, if there is one.
-func stopsWithParent(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithCancel(ctx)
-	if os.Getenv(envParent) != "" {
-		// Nobody reads what it prints, then, and that must not kill it.
-		signal.Ignore(syscall.SIGPIPE)
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			stop()
-		}()
-	}
-	return ctx, stop
-}
 
 // instance is a process that serves.
 type instance struct {
@@ -53,7 +36,7 @@ func start(ctx context.Context, o options) (*instance, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self, "-serve", "127.0.0.1:0", "-name", o.name, "-redis", o.redis, "-work", o.work.String())
-	cmd.Env = append(os.Environ(), envParent+"=1")
+	cmd.Env = append(os.Environ(), cli.EnvParent+"=1")
 	cmd.Stderr = os.Stderr
 	// Ctrl-C is for its parent, which then stops it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sendonce/sendonce/examples/internal/cli"
 )
 
 // verdict is what the ledger shows.
@@ -139,7 +141,7 @@ func (v *verdict) print(all []*instance) {
 
 func (v *verdict) failed() error {
 	if v.lost+v.twice+v.disorder+v.overlaps+v.numbers+v.stale > 0 {
-		return failure{errors.New("FAILED: see what the ledger shows")}
+		return cli.Failed(errors.New("FAILED: see what the ledger shows"))
 	}
 	fmt.Printf("OK, in order: %d invoices for %d customers\n", v.asked, v.customers)
 	return nil

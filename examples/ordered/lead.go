@@ -18,6 +18,7 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
 	"github.com/sendonce/sendonce/claim/redisclaim"
+	"github.com/sendonce/sendonce/examples/internal/cli"
 )
 
 // lead starts two instances, asks them for invoices, waits for these, and judges by
@@ -42,7 +43,7 @@ func lead(ctx context.Context, rdb *redis.Client, o options) (err error) {
 		err = wait(ctx, both, answers)
 	}
 	if e := stopAll(both); err == nil && e != nil {
-		err = failure{e}
+		err = cli.Failed(e)
 	}
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func ask(ctx context.Context, both []*instance, b *book, o options) ([]answer, e
 	fmt.Printf("%d requests, %.0f in a second, for %d customers, to both in turn: %d accepted (99 of 100 within %v), %d of them by the other one\n",
 		seen.Requests, seen.Rate, o.customers, len(answers), seen.Latencies.P99.Round(time.Millisecond), proxy.again.Load())
 	if len(answers) < o.n {
-		return nil, failure{fmt.Errorf("%d of %d requests were not accepted: %s", o.n-len(answers), o.n, strings.Join(seen.Errors, "; "))}
+		return nil, cli.Failed(fmt.Errorf("%d of %d requests were not accepted: %s", o.n-len(answers), o.n, strings.Join(seen.Errors, "; ")))
 	}
 	return answers, nil
 }
@@ -203,7 +204,7 @@ func wait(ctx context.Context, both []*instance, answers []answer) error {
 			case http.StatusAccepted:
 				time.Sleep(20 * time.Millisecond)
 			default:
-				return failure{errors.New("invoice " + strconv.Quote(a.id) + " was accepted, and then: " + resp.Status)}
+				return cli.Failed(errors.New("invoice " + strconv.Quote(a.id) + " was accepted, and then: " + resp.Status))
 			}
 		}
 	}

@@ -22,14 +22,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/sendonce/sendonce/examples/internal/cli"
 )
 
 type options struct {
@@ -47,7 +45,7 @@ func main() {
 	if err == nil {
 		err = run(ctx, o)
 	}
-	os.Exit(exitCode(ctx, err))
+	os.Exit(cli.ExitCode(ctx, "ordered", "interrupted", err))
 }
 
 func readOptions(args []string) (options, error) {
@@ -87,7 +85,7 @@ func readOptions(args []string) (options, error) {
 }
 
 func run(ctx context.Context, o options) error {
-	rdb, err := connect(ctx, o.redis)
+	rdb, err := cli.ConnectRedis(ctx, o.redis)
 	if err != nil {
 		return err
 	}
@@ -98,35 +96,10 @@ func run(ctx context.Context, o options) error {
 	if o.name == "" {
 		o.name = "invoices"
 	}
-	ctx, stop := stopsWithParent(ctx)
+	ctx, stop := cli.StopsWithParent(ctx)
 	defer stop()
 	return serve(ctx, rdb, o)
 }
-
-func connect(ctx context.Context, address string) (*redis.Client, error) {
-	settings, err := redis.ParseURL(address)
-	if err != nil {
-		// The whole URL may hold a password.
-		var bad *url.Error
-		if errors.As(err, &bad) {
-			err = bad.Err
-		}
-		return nil, fmt.Errorf("-redis is not understood: %w: give it as in redis://user:password@host:6379/0", err)
-	}
-	redis.SetLogger(quiet{})
-	rdb := redis.NewClient(settings)
-	if err := rdb.Ping(ctx).Err(); err != nil {
-		_ = rdb.Close()
-		return nil, fmt.Errorf("cannot reach Redis: %w: start the server, or correct -redis, as in redis://user:password@host:6379/0", err)
-	}
-	return rdb, nil
-}
-
-// quiet drops what the client logs: it also returns it.
-type quiet struct{}
-
-// Printf drops its arguments.
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // logger writes to standard output, where instances of a lead have no other reader.
 func logger() *slog.Logger {
@@ -136,26 +109,4 @@ func logger() *slog.Logger {
 		}
 		return a
 	}}))
-}
-
-// failure says that the order was broken, or an invoice was lost.
-type failure struct{ error }
-
-// exitCode is 0 if all went as promised, 1 if not, 2 if what was asked for can't be
-// done, and 130 after an interrupt.
-func exitCode(ctx context.Context, err error) int {
-	var failed failure
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
-		return 0
-	case ctx.Err() != nil && !errors.As(err, &failed):
-		fmt.Fprintln(os.Stderr, "ordered: interrupted")
-		return 130
-	}
-	// Clients make several lines.
-	fmt.Fprintf(os.Stderr, "ordered: %s\n", strings.Join(strings.Fields(err.Error()), " "))
-	if errors.As(err, &failed) {
-		return 1
-	}
-	return 2
 }

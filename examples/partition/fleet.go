@@ -2,42 +2,23 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/sendonce/sendonce/examples/internal/cli"
 	"github.com/sendonce/sendonce/examples/internal/demo"
 	"github.com/sendonce/sendonce/partition"
 )
 
 // sentLine is what a worker prints after a send.
 const sentLine = "partition %d of %d: sent row %v to %s\n"
-
-// envParent tells a worker that it belongs to a fleet of this program, whose end
-// it sees in its standard input.
-const envParent = "SENDONCE_EXAMPLE_PARENT"
-
-// stopsWithParent ends the context when the parent is gone, if there is one.
-func stopsWithParent(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithCancel(ctx)
-	if os.Getenv(envParent) != "" {
-		// Nobody reads what it prints, then, and that must not kill it.
-		signal.Ignore(syscall.SIGPIPE)
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			stop()
-		}()
-	}
-	return ctx, stop
-}
 
 // sent is a send of a worker.
 type sent struct{ partition, row int }
@@ -60,7 +41,7 @@ func startFleet(f demo.Flags, send time.Duration) (*fleet, error) {
 	for k := range f.Workers {
 		cmd := exec.Command(self, "-driver", f.Driver, "-send", send.String())
 		cmd.Env = append(os.Environ(), partition.EnvPartition+"="+strconv.Itoa(k), partition.EnvCount+"="+strconv.Itoa(f.Workers),
-			envDSN+"="+f.DSN, envParent+"=1")
+			envDSN+"="+f.DSN, cli.EnvParent+"=1")
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err != nil {

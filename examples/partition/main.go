@@ -23,6 +23,7 @@ import (
 
 	"github.com/sendonce/sendonce"
 	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/examples/internal/cli"
 	"github.com/sendonce/sendonce/examples/internal/demo"
 	"github.com/sendonce/sendonce/partition"
 )
@@ -72,7 +73,7 @@ func work(ctx context.Context, f demo.Flags, table string, send time.Duration) e
 	if err != nil {
 		return err
 	}
-	ctx, stop := stopsWithParent(ctx)
+	ctx, stop := cli.StopsWithParent(ctx)
 	defer stop()
 	if err := d.Run(ctx); err != nil {
 		return demo.Failed(err)

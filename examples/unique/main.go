@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sendonce/sendonce/examples/internal/cli"
 	"github.com/sendonce/sendonce/examples/internal/demo"
 )
 
@@ -35,7 +35,7 @@ func main() {
 	if err == nil {
 		err = run(ctx, f, address)
 	}
-	os.Exit(exitCode(ctx, err))
+	os.Exit(cli.ExitCode(ctx, "unique", "interrupted", err))
 }
 
 func readFlags(args []string) (f demo.Flags, address string, err error) {
@@ -64,7 +64,7 @@ func run(ctx context.Context, f demo.Flags, address string) error {
 	var rdb *redis.Client
 	if address != "" {
 		var err error
-		if rdb, err = connect(ctx, address); err != nil {
+		if rdb, err = cli.ConnectRedis(ctx, address); err != nil {
 			return err
 		}
 		defer rdb.Close()
@@ -90,56 +90,9 @@ func run(ctx context.Context, f demo.Flags, address string) error {
 			return err
 		}
 		if got := strings.Join(s.said, "\n"); got != scene.promise {
-			return failure{fmt.Errorf("%s: this was promised: %s", scene.word, scene.promise)}
+			return cli.Failed(fmt.Errorf("%s: this was promised: %s", scene.word, scene.promise))
 		}
 	}
 	fmt.Printf("OK, in all %d scenes it went as promised\n", len(scenes))
 	return nil
-}
-
-func connect(ctx context.Context, address string) (*redis.Client, error) {
-	settings, err := redis.ParseURL(address)
-	if err != nil {
-		// The whole URL may hold a password.
-		var bad *url.Error
-		if errors.As(err, &bad) {
-			err = bad.Err
-		}
-		return nil, fmt.Errorf("-redis is not understood: %w: give it as in redis://user:password@host:6379/0", err)
-	}
-	redis.SetLogger(quiet{})
-	rdb := redis.NewClient(settings)
-	if err := rdb.Ping(ctx).Err(); err != nil {
-		_ = rdb.Close()
-		return nil, fmt.Errorf("cannot reach Redis: %w: start the server, or correct -redis, as in redis://user:password@host:6379/0", err)
-	}
-	return rdb, nil
-}
-
-// quiet drops what the client logs: it also returns it.
-type quiet struct{}
-
-// Printf drops its arguments.
-func (quiet) Printf(context.Context, string, ...any) {}
-
-// failure says that a scene did not go as promised.
-type failure struct{ error }
-
-// exitCode is 0 if all went as promised, 1 if not, 2 if what was asked for can't be
-// done, and 130 after an interrupt.
-func exitCode(ctx context.Context, err error) int {
-	var failed failure
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
-		return 0
-	case ctx.Err() != nil && !errors.As(err, &failed):
-		fmt.Fprintln(os.Stderr, "unique: interrupted")
-		return 130
-	}
-	// Drivers make several lines.
-	fmt.Fprintf(os.Stderr, "unique: %s\n", strings.Join(strings.Fields(err.Error()), " "))
-	if errors.As(err, &failed) {
-		return 1
-	}
-	return 2
 }

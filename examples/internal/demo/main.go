@@ -8,11 +8,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
-)
 
-const interrupted = 130 // the exit code after Ctrl-C or SIGTERM
+	"github.com/sendonce/sendonce/examples/internal/cli"
+)
 
 // Main is the main function of an example. Flags of the example's own are made
 // before. The exit code is 0 if all went as promised, 1 if a row was left out or
@@ -34,7 +33,7 @@ func Main(name string, run func(ctx context.Context, f Flags) error) {
 	if err == nil {
 		err = run(ctx, f)
 	}
-	os.Exit(exitCode(ctx, name, err))
+	os.Exit(cli.ExitCode(ctx, name, "interrupted; rows that were not sent are pending", err))
 }
 
 func parse(name string, args []string) error {
@@ -67,26 +66,5 @@ func (f Flags) check() error {
 	return nil
 }
 
-type failure struct{ error }
-
-func (f failure) Unwrap() error { return f.error }
-
 // Failed marks an error that says that rows were left out or sent twice.
-func Failed(err error) error { return failure{err} }
-
-func exitCode(ctx context.Context, name string, err error) int {
-	var failed failure
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
-		return 0
-	case ctx.Err() != nil && !errors.As(err, &failed):
-		fmt.Fprintf(os.Stderr, "%s: interrupted; rows that were not sent are pending\n", name)
-		return interrupted
-	}
-	// Drivers make several lines.
-	fmt.Fprintf(os.Stderr, "%s: %s\n", name, strings.Join(strings.Fields(err.Error()), " "))
-	if errors.As(err, &failed) {
-		return 1
-	}
-	return 2
-}
+func Failed(err error) error { return cli.Failed(err) }
