@@ -29,125 +29,115 @@ var MariaSettings = []string{
 // RedisSettings are those of the benchmarks.
 var RedisSettings = []string{"appendonly yes", "appendfsync everysec", "save \"\""}
 
-// Postgres starts a PostgreSQL below dir.
-func Postgres(ctx context.Context, dir string) (*Server, error) {
-	program, err := find("postgres", "/usr/lib/postgresql/*/bin")
-	if err != nil {
-		return nil, err
+// recipe is how a server that is prepared is started, and asked for its version.
+type recipe struct {
+	program string
+	args    []string
+	probe   func(ctx context.Context) (string, error)
+}
+
+// launch starts a server in a folder of its own below dir, as the account if this
+// process is root. prepare fills the folder and chooses the address.
+func launch(ctx context.Context, dir, kind, account string, prepare func(s *Server) (recipe, error)) (*Server, error) {
+	s := &Server{Kind: kind}
+	var r recipe
+	var err error
+	if s.Dir, err = folder(dir, kind, account); err == nil {
+		r, err = prepare(s)
 	}
-	const account = "postgres"
-	s := &Server{Kind: "postgres"}
-	if s.Dir, err = folder(dir, s.Kind, account); err != nil {
-		return nil, err
-	}
-	data := filepath.Join(s.Dir, "data")
-	if program, err = filepath.EvalSymlinks(program); err == nil { // initdb looks for its files beside itself
-		err = runOnce(ctx, s.Dir, account, filepath.Join(filepath.Dir(program), "initdb"), "-D", data, "-U", "postgres",
-			"--auth=trust", "--no-instructions", "-E", "UTF8", "--locale=C.UTF-8")
-	}
-	var port string
 	if err == nil {
-		port, err = freePort()
+		err = start(ctx, s, account, r.probe, r.program, r.args...)
 	}
 	if err != nil {
-		s.Stop()
-		return nil, err
-	}
-	s.Addr = "127.0.0.1:" + port
-	args := []string{"-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
-	for _, setting := range PostgresSettings {
-		args = append(args, "-c", setting)
-	}
-	probe := func(ctx context.Context) (string, error) {
-		return ask(ctx, "pgx", s.DSN("postgres"), "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)")
-	}
-	if err := start(ctx, s, account, probe, program, args...); err != nil {
 		s.Stop()
 		return nil, err
 	}
 	return s, nil
+}
+
+// Postgres starts a PostgreSQL below dir.
+func Postgres(ctx context.Context, dir string) (*Server, error) {
+	const account = "postgres"
+	return launch(ctx, dir, "postgres", account, func(s *Server) (r recipe, err error) {
+		if r.program, err = find("postgres", "/usr/lib/postgresql/*/bin"); err != nil {
+			return r, err
+		}
+		if r.program, err = filepath.EvalSymlinks(r.program); err != nil { // initdb looks for its files beside itself
+			return r, err
+		}
+		data := filepath.Join(s.Dir, "data")
+		if err := runOnce(ctx, s.Dir, account, filepath.Join(filepath.Dir(r.program), "initdb"), "-D", data, "-U", "postgres",
+			"--auth=trust", "--no-instructions", "-E", "UTF8", "--locale=C.UTF-8"); err != nil {
+			return r, err
+		}
+		port, err := s.takePort()
+		r.args = []string{"-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
+		for _, setting := range PostgresSettings {
+			r.args = append(r.args, "-c", setting)
+		}
+		r.probe = func(ctx context.Context) (string, error) {
+			return ask(ctx, "pgx", s.DSN("postgres"), "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)")
+		}
+		return r, err
+	})
 }
 
 // MariaDB starts a MariaDB below dir.
 func MariaDB(ctx context.Context, dir string) (*Server, error) {
-	program, err := find("mariadbd", "/usr/sbin", "/usr/local/sbin")
-	if err != nil {
-		return nil, err
-	}
 	const account = "mysql"
-	s := &Server{Kind: "mariadb"}
-	if s.Dir, err = folder(dir, s.Kind, account); err != nil {
-		return nil, err
-	}
-	data := filepath.Join(s.Dir, "data")
-	install, err := find("mariadb-install-db", "/usr/bin", "/usr/local/bin")
-	if err == nil {
-		err = runOnce(ctx, s.Dir, account, install, "--no-defaults", "--datadir="+data,
-			"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--tmpdir="+s.Dir)
-	}
-	var port string
-	if err == nil {
-		port, err = freePort()
-	}
-	if err != nil {
-		s.Stop()
-		return nil, err
-	}
-	s.Addr = "127.0.0.1:" + port
-	args := []string{
-		"--no-defaults", "--datadir=" + data, "--port=" + port, "--bind-address=127.0.0.1", "--skip-name-resolve",
-		"--socket=" + filepath.Join(s.Dir, "socket"), "--pid-file=" + filepath.Join(s.Dir, "pid"), "--tmpdir=" + s.Dir,
-	}
-	for _, setting := range MariaSettings {
-		args = append(args, "--"+setting)
-	}
-	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // a server that is starting refuses, which is no news
-	probe := func(ctx context.Context) (string, error) {
-		v, err := ask(ctx, "mysql", s.DSN(""), "SELECT VERSION()")
-		number, _, _ := strings.Cut(v, "-")
-		return "MariaDB " + number, err
-	}
-	if err := start(ctx, s, account, probe, program, args...); err != nil {
-		s.Stop()
-		return nil, err
-	}
-	return s, nil
+	return launch(ctx, dir, "mariadb", account, func(s *Server) (r recipe, err error) {
+		if r.program, err = find("mariadbd", "/usr/sbin", "/usr/local/sbin"); err != nil {
+			return r, err
+		}
+		install, err := find("mariadb-install-db", "/usr/bin", "/usr/local/bin")
+		if err != nil {
+			return r, err
+		}
+		data := filepath.Join(s.Dir, "data")
+		if err := runOnce(ctx, s.Dir, account, install, "--no-defaults", "--datadir="+data,
+			"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--tmpdir="+s.Dir); err != nil {
+			return r, err
+		}
+		port, err := s.takePort()
+		r.args = []string{
+			"--no-defaults", "--datadir=" + data, "--port=" + port, "--bind-address=127.0.0.1", "--skip-name-resolve",
+			"--socket=" + filepath.Join(s.Dir, "socket"), "--pid-file=" + filepath.Join(s.Dir, "pid"), "--tmpdir=" + s.Dir,
+		}
+		for _, setting := range MariaSettings {
+			r.args = append(r.args, "--"+setting)
+		}
+		_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // a server that is starting refuses, which is no news
+		r.probe = func(ctx context.Context) (string, error) {
+			v, err := ask(ctx, "mysql", s.DSN(""), "SELECT VERSION()")
+			number, _, _ := strings.Cut(v, "-")
+			return "MariaDB " + number, err
+		}
+		return r, err
+	})
 }
 
 // Redis starts a Redis below dir.
 func Redis(ctx context.Context, dir string) (*Server, error) {
-	program, err := find("redis-server", "/usr/sbin", "/usr/local/sbin")
-	if err != nil {
-		return nil, err
-	}
-	const account = "redis"
-	s := &Server{Kind: "redis"}
-	if s.Dir, err = folder(dir, s.Kind, account); err != nil {
-		return nil, err
-	}
-	port, err := freePort()
-	if err != nil {
-		s.Stop()
-		return nil, err
-	}
-	s.Addr = "127.0.0.1:" + port
-	args := []string{
-		"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--protected-mode", "no",
-		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec",
-	}
-	probe := func(ctx context.Context) (string, error) {
-		c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
-		defer c.Close()
-		info, err := c.Info(ctx, "server").Result()
-		_, rest, _ := strings.Cut(info, "redis_version:")
-		number, _, _ := strings.Cut(rest, "\r")
-		return "Redis " + number, err
-	}
-	if err := start(ctx, s, account, probe, program, args...); err != nil {
-		s.Stop()
-		return nil, err
-	}
-	return s, nil
+	return launch(ctx, dir, "redis", "redis", func(s *Server) (r recipe, err error) {
+		if r.program, err = find("redis-server", "/usr/sbin", "/usr/local/sbin"); err != nil {
+			return r, err
+		}
+		port, err := s.takePort()
+		r.args = []string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--protected-mode", "no"}
+		for _, setting := range RedisSettings {
+			name, value, _ := strings.Cut(setting, " ")
+			r.args = append(r.args, "--"+name, strings.Trim(value, `"`))
+		}
+		r.probe = func(ctx context.Context) (string, error) {
+			c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+			defer c.Close()
+			info, err := c.Info(ctx, "server").Result()
+			_, rest, _ := strings.Cut(info, "redis_version:")
+			number, _, _ := strings.Cut(rest, "\r")
+			return "Redis " + number, err
+		}
+		return r, err
+	})
 }
 
 // DSN is the connection string for a database of the server.

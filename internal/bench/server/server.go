@@ -155,13 +155,15 @@ func find(name string, folders ...string) (string, error) {
 	return "", fmt.Errorf("%s: %w", name, ErrMissing)
 }
 
-func freePort() (string, error) {
+// takePort chooses a free port, which is the server's from then on.
+func (s *Server) takePort() (string, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
 	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	s.Addr = l.Addr().String()
+	_, port, err := net.SplitHostPort(s.Addr)
 	return port, err
 }
 
