@@ -13,7 +13,8 @@ const (
 	quietTries  = 8  // transient errors before anybody is told
 	countsShare = 20 // Drain counts for 1/20 of the time at most
 	searches    = 200
-	parkedMost  = 16 // results that can't be written: with more something is wrong
+	shortSends  = 100 // so many batches can be begun in half a lease
+	parkedMost  = 16  // results that can't be written: with more something is wrong
 )
 
 // intake claims while there is too little to send.
@@ -73,7 +74,7 @@ func (l *loop[T]) waitHungry() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.stopping {
-		enough := max(l.claimSize()/2, l.cfg.Concurrency*l.cfg.GroupSize)
+		enough := max(l.ahead(), l.cfg.Concurrency*l.cfg.GroupSize)
 		free := l.alones == 0 && l.stuck < l.cfg.Concurrency && len(l.parked) < max(l.cfg.Concurrency, parkedMost)
 		if l.waiting < enough && free && l.failing.IsZero() {
 			return true
@@ -83,11 +84,24 @@ func (l *loop[T]) waitHungry() bool {
 	return false
 }
 
-// claimSize is what can be begun in half a lease at the pace observed.
-func (l *loop[T]) claimSize() int {
+// fitting is how many rows can be begun in half a lease at the pace observed.
+func (l *loop[T]) fitting() float64 {
 	perSlot := float64(l.cfg.Lease/2) / float64(max(l.pace, time.Microsecond))
-	n := perSlot * float64(l.cfg.Concurrency*l.cfg.GroupSize)
-	return max(1, int(min(n, float64(l.cfg.BatchSize))))
+	return perSlot * float64(l.cfg.Concurrency*l.cfg.GroupSize)
+}
+
+// claimSize is a batch, or as much of it as can be begun in half a lease.
+func (l *loop[T]) claimSize() int {
+	return max(1, int(min(l.fitting(), float64(l.cfg.BatchSize))))
+}
+
+// ahead is how many rows may wait when the next batch is claimed: half a batch, and
+// a whole one where sends are so short that they wait for claims.
+func (l *loop[T]) ahead() int {
+	if l.fitting() >= shortSends*float64(l.cfg.BatchSize) {
+		return l.cfg.BatchSize
+	}
+	return l.claimSize() / 2
 }
 
 // limit leaves out what waits already, where sends are slow.

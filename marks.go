@@ -28,8 +28,9 @@ var errNoPatience = errors.New("sendonce: Run has waited for long enough")
 // marker records results: those of many sends together, each within a few
 // milliseconds of its end. What fails is tried until it is answered.
 func (l *loop[T]) marker() {
+	seen := make(map[Key]struct{}, marksAtOnce)
 	for {
-		rs := l.collect()
+		rs := l.collect(seen)
 		if len(rs) == 0 || !l.record(rs) {
 			return
 		}
@@ -37,8 +38,8 @@ func (l *loop[T]) marker() {
 }
 
 // collect waits for results and takes some, no key twice; none when the sends are
-// over and all was taken.
-func (l *loop[T]) collect() (rs []Result) {
+// over and all was taken. seen is memory for it.
+func (l *loop[T]) collect(seen map[Key]struct{}) []Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.noMore && len(l.marks) == 0 {
@@ -49,9 +50,8 @@ func (l *loop[T]) collect() (rs []Result) {
 		endsWithin(l.cfg.MarkLinger, l.going.Done())
 		l.mu.Lock()
 	}
-	n := min(len(l.marks), marksAtOnce)
-	seen := make(map[Key]struct{}, n)
-	rs = make([]Result, 0, n)
+	clear(seen)
+	rs := make([]Result, 0, min(len(l.marks), marksAtOnce))
 	rest := l.marks[:0]
 	for i, r := range l.marks {
 		if len(rs) == marksAtOnce {

@@ -302,14 +302,13 @@ func (s *shape[T]) readSome(ctx context.Context, db *sql.DB, query string) (foun
 	defer rows.Close()
 	sc, unreadable := s.scanner(), error(nil)
 	for rows.Next() {
-		item, err := sc.scan(rows)
-		if err != nil {
+		if err := sc.scan(rows); err != nil {
 			return false, dialect.Wrap(n.d, "cannot read table "+n.source, err)
 		}
-		if item.Err == nil {
+		if sc.item.Err == nil {
 			return true, nil
 		}
-		unreadable = item.Err
+		unreadable = sc.item.Err
 	}
 	if err := rows.Err(); err != nil {
 		return false, dialect.Wrap(n.d, "cannot read table "+n.source, err)

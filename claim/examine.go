@@ -33,10 +33,9 @@ func (c *claimer[T]) Unknowns(ctx context.Context, after sendonce.Key, limit int
 	var out []sendonce.UnknownRow[T]
 	sc := c.shape.scanner()
 	err := c.query(ctx, c.db, "look for unknown rows", st, c.bind(args), func(rows *sql.Rows) error {
-		var row sendonce.UnknownRow[T]
-		var err error
-		row.Item, err = sc.scan(rows, &row.Token)
-		out = append(out, row)
+		var token int64
+		err := sc.scan(rows, &token)
+		out = append(out, sendonce.UnknownRow[T]{Item: sc.item, Token: token})
 		return err
 	})
 	return out, err

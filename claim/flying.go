@@ -13,18 +13,22 @@ import (
 // table, each with the attempts that stood there when it was read: a result is
 // written where they still do, so that a repeat writes nothing.
 type flying struct {
-	mu   sync.Mutex
-	rows map[sendonce.Key]flight // those that have landed stay until their claim ends, for a repeat
-	up   int                     // of them still in the air
+	mu     sync.Mutex
+	rows   map[sendonce.Key]*flight // those that have landed stay until their claim ends, for a repeat
+	claims map[int64][]flight       // by token
+	up     int                      // of them still in the air
 }
 
 type flight struct {
+	key      sendonce.Key
 	token    int64
 	attempts int64
 	landed   bool
 }
 
-func newFlying() *flying { return &flying{rows: map[sendonce.Key]flight{}} }
+func newFlying() *flying {
+	return &flying{rows: map[sendonce.Key]*flight{}, claims: map[int64][]flight{}}
+}
 
 // has is false of nil: there is nothing that the table doesn't say.
 func (f *flying) has(key sendonce.Key) bool {
@@ -33,8 +37,8 @@ func (f *flying) has(key sendonce.Key) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fl, ok := f.rows[key]
-	return ok && !fl.landed
+	fl := f.rows[key]
+	return fl != nil && !fl.landed
 }
 
 // beyond is how many rows to read for n that are not in the air.
@@ -58,32 +62,56 @@ func roundUp(n int) int {
 	}
 }
 
-func (f *flying) take(key sendonce.Key, fl flight) {
+// take puts the rows of a claim into the air: what was read, and not marked.
+func take[T any](f *flying, token int64, items []sendonce.Item[T]) {
+	flights := make([]flight, len(items))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.rows[key] = fl
-	f.up++
-}
-
-// of returns the flight of a row under that token, or one of a row that stands
-// nowhere and has landed.
-func (f *flying) of(key sendonce.Key, token int64) flight {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if fl, ok := f.rows[key]; ok && fl.token == token {
-		return fl
+	for i, m := range items {
+		flights[i] = flight{key: m.Key, token: token, attempts: int64(m.Attempt) - 1}
+		f.rows[m.Key] = &flights[i]
 	}
-	return flight{token: token, attempts: -1, landed: true}
+	f.claims[token] = flights
+	f.up += len(items)
 }
 
-// land says that a result is recorded: the row may be claimed again.
-func (f *flying) land(key sendonce.Key, token int64) {
+// aloft returns the results whose rows are in the air, with the attempts that they
+// were read with: what comes for others is a repeat, or comes too late.
+func (f *flying) aloft(rs []sendonce.Result) (up []sendonce.Result, attempts dialect.Tokens) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if fl, ok := f.rows[key]; ok && fl.token == token && !fl.landed {
-		fl.landed = true
-		f.rows[key] = fl
-		f.up--
+	attempts = make(dialect.Tokens, 0, len(rs))
+	up = slices.DeleteFunc(slices.Clone(rs), func(r sendonce.Result) bool {
+		fl := f.rows[r.Key]
+		if fl == nil || fl.token != r.Token || fl.landed {
+			return true
+		}
+		attempts = append(attempts, fl.attempts)
+		return false
+	})
+	return up, attempts
+}
+
+// seen returns the attempts that a row was read with under that token, -1 if it
+// was not.
+func (f *flying) seen(r sendonce.Result) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fl := f.rows[r.Key]; fl != nil && fl.token == r.Token {
+		return fl.attempts
+	}
+	return -1
+}
+
+// land says that results are recorded: the rows may be claimed again.
+func (f *flying) land(rs []sendonce.Result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range rs {
+		if fl := f.rows[r.Key]; fl != nil && fl.token == r.Token && !fl.landed {
+			fl.landed = true
+			f.up--
+		}
 	}
 }
 
@@ -91,12 +119,15 @@ func (f *flying) land(key sendonce.Key, token int64) {
 func (f *flying) forget(token int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for key, fl := range f.rows {
-		if fl.token == token {
-			if !fl.landed {
-				f.up--
-			}
-			delete(f.rows, key)
+	flights := f.claims[token]
+	delete(f.claims, token)
+	for i := range flights {
+		fl := &flights[i]
+		if !fl.landed {
+			f.up--
+		}
+		if f.rows[fl.key] == fl { // not of a later claim
+			delete(f.rows, fl.key)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sendonce/sendonce"
 	"github.com/sendonce/sendonce/internal/dialect"
+	"github.com/sendonce/sendonce/internal/leases"
 	"github.com/sendonce/sendonce/partition"
 )
 
@@ -355,7 +356,7 @@ func TestGoldenUnmarked(t *testing.T) {
 		for _, p := range []pick{{kind: freshRows, lower: true, limit: 100}, {kind: returningRows}} {
 			write(&b, "read", c.d.Compile(c.selectRows(c.shape.list(), p)))
 		}
-		plain := newPlainSQL(c.names)
+		plain := newPlainSQL(c.names, leases.Verify(c.d, c.d.Quote("sendonce_locks")))
 		writeAll(&b, "settle", reflect.ValueOf(&plain).Elem())
 		golden(t, "unmarked."+fileName(d)+".sql", b.String())
 	}

@@ -168,8 +168,15 @@ type settleGroup struct {
 	rs      []sendonce.Result
 }
 
-// group sorts results by outcome and key: rows are locked in key order.
+// together: any number of such results is one statement.
+func together(o sendonce.Outcome) bool { return o == sendonce.Done || o == sendonce.Released }
+
+// group sorts results by outcome and key: rows are locked in key order. Those of
+// one statement stay as they are: write sorts their keys, which costs less.
 func (s *store) group(rs []sendonce.Result) []settleGroup {
+	if len(rs) > 0 && together(rs[0].Outcome) && !slices.ContainsFunc(rs, func(r sendonce.Result) bool { return r.Outcome != rs[0].Outcome }) {
+		return []settleGroup{{rs[0].Outcome, rs}}
+	}
 	sorted := slices.Clone(rs)
 	slices.SortFunc(sorted, func(a, b sendonce.Result) int {
 		if c := cmp.Compare(a.Outcome, b.Outcome); c != 0 {
@@ -181,7 +188,7 @@ func (s *store) group(rs []sendonce.Result) []settleGroup {
 	for len(sorted) > 0 {
 		o := sorted[0].Outcome
 		most := len(sorted)
-		if o != sendonce.Done && o != sendonce.Released {
+		if !together(o) {
 			most = min(most, opinionSizes[len(opinionSizes)-1])
 		}
 		n := 1
@@ -245,7 +252,7 @@ func (s *store) settleOneByOne(ctx context.Context, groups []settleGroup) ([]sen
 // changes the status, so that changed and matched rows are the same number.
 func (s *store) write(ctx context.Context, q dialect.Querier, g settleGroup, reason bool) (int64, error) {
 	const what = "record results"
-	if g.outcome != sendonce.Done && g.outcome != sendonce.Released {
+	if !together(g.outcome) {
 		st, args := s.bindOpinion(g, reason && s.lastError != "")
 		return s.exec(ctx, q, what, st, args)
 	}
@@ -253,16 +260,34 @@ func (s *store) write(ctx context.Context, q dialect.Querier, g settleGroup, rea
 	if g.outcome == sendonce.Released {
 		one, pairs = s.settle.release, s.settle.releasePairs
 	}
-	keys, tokens := make(dialect.Keys, len(g.rs)), make(dialect.Tokens, len(g.rs))
-	same := true
-	for i, r := range g.rs {
-		keys[i], tokens[i] = r.Key, r.Token
-		same = same && r.Token == g.rs[0].Token
-	}
-	if same {
+	keys, tokens := inOrder(g.rs)
+	if !slices.ContainsFunc(tokens, func(t int64) bool { return t != tokens[0] }) {
 		return s.exec(ctx, q, what, one, dialect.Args{"keys": keys, "token": tokens[0]})
 	}
 	return s.exec(ctx, q, what, pairs, dialect.Args{"keys": keys, "tokens": tokens, "pairs": dialect.Pairs{Keys: keys, Tokens: tokens}})
+}
+
+// inOrder lists keys, ascending, with their tokens. SQLite makes an index of a list:
+// in order that is cheap.
+func inOrder(rs []sendonce.Result) (dialect.Keys, dialect.Tokens) {
+	order := make([]int, len(rs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return compareKeys(rs[a].Key, rs[b].Key) })
+	keys, tokens := make(dialect.Keys, len(rs)), make(dialect.Tokens, len(rs))
+	for i, at := range order {
+		keys[i], tokens[i] = rs[at].Key, rs[at].Token
+	}
+	return keys, tokens
+}
+
+func keysOfResults(rs []sendonce.Result) dialect.Keys {
+	keys := make(dialect.Keys, len(rs))
+	for i, r := range rs {
+		keys[i] = r.Key
+	}
+	return keys
 }
 
 // bindOpinion finds the statement for a group and its arguments: with the reasons
@@ -375,10 +400,7 @@ func causeOf(r sendonce.Result, row standing, found, deleteDone bool) sendonce.C
 }
 
 func (s *store) standings(ctx context.Context, q dialect.Querier, look *dialect.Stmt, rs []sendonce.Result) (map[sendonce.Key]standing, error) {
-	keys := make(dialect.Keys, len(rs))
-	for i, r := range rs {
-		keys[i] = r.Key
-	}
+	keys := keysOfResults(rs)
 	out := make(map[sendonce.Key]standing, len(rs))
 	cell := &keyCell{kind: s.keyKind}
 	err := s.query(ctx, q, "look up rows", look, dialect.Args{"keys": keys}, func(rows *sql.Rows) error {

@@ -201,9 +201,9 @@ func (sc *scanner[T]) aim() {
 	}
 }
 
-// scan reads the current row, and also what follows the list. An error is about the row set; a row that does not
-// fit into T gives an Item with Err.
-func (sc *scanner[T]) scan(rows *sql.Rows, also ...any) (sendonce.Item[T], error) {
+// scan reads the current row into item, and also what follows the list. An error is
+// about the row set; a row that does not fit into T gives an Item with Err.
+func (sc *scanner[T]) scan(rows *sql.Rows, also ...any) error {
 	sc.item = sendonce.Item[T]{}
 	if sc.dest == nil || sc.pointers {
 		sc.aim()
@@ -212,7 +212,7 @@ func (sc *scanner[T]) scan(rows *sql.Rows, also ...any) (sendonce.Item[T], error
 	sc.dest = append(sc.dest[:list], also...)
 	if err := rows.Scan(sc.dest...); err != nil {
 		if again := sc.scanKeyOnly(rows, also); again != nil {
-			return sc.item, again
+			return again
 		}
 		var zero T
 		sc.item.Value, sc.item.Err = zero, fmt.Errorf("sendonce: the row does not fit into %T: %w", zero, err)
@@ -224,7 +224,7 @@ func (sc *scanner[T]) scan(rows *sql.Rows, also ...any) (sendonce.Item[T], error
 	item.Key = sc.cell.key
 	item.Attempt = int(sc.attempts)
 	item.IdempotencyKey = sc.ids.key(item.Key, sc.generation.Int64)
-	return *item, nil
+	return nil
 }
 
 // scanKeyOnly reads the row again without its value: the key must be known, so

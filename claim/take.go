@@ -246,11 +246,11 @@ func (c *claimer[T]) scanItems(ctx context.Context, q dialect.Querier, st *diale
 	var items []sendonce.Item[T]
 	sc := c.shape.scanner()
 	err := c.query(ctx, q, "claim rows", st, a, func(rows *sql.Rows) error {
-		item, err := sc.scan(rows)
+		err := sc.scan(rows)
 		if items == nil {
 			items = make([]sendonce.Item[T], 0, max(c.lastSize.Load(), 1))
 		}
-		items = append(items, item)
+		items = append(items, sc.item)
 		return err
 	})
 	if len(items) > 0 {

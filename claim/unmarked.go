@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/sendonce/sendonce"
+	"github.com/sendonce/sendonce/internal/leases"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/lock/sqllock"
 	"github.com/sendonce/sendonce/partition"
@@ -85,7 +86,7 @@ func NewUnmarked[T any](ctx context.Context, db *sqlx.DB, d Dialect, t Table, p 
 		return nil, err
 	}
 	u := &Unmarked[T]{
-		store: c.store, shape: c.shape, partitioner: p, due: c.due, settle: newPlainSQL(c.names), flying: newFlying(),
+		store: c.store, shape: c.shape, partitioner: p, due: c.due, settle: newPlainSQL(c.names, leases.Verify(c.d, locker.Table())), flying: newFlying(),
 		claiming: newGate(), claims: map[int64]tenure{}, parts: map[int]*claimer[T]{}, lease: 30 * time.Second,
 	}
 	u.slots = slots{gate: newGate(), locker: locker, prefix: cut("sendonce partition "+c.source, 150), byID: map[int]*slot{}}
@@ -160,9 +161,7 @@ func (u *Unmarked[T]) claimFrom(ctx context.Context, t tenure, req sendonce.Clai
 		return b, err
 	}
 	b.Until = t.lease.Until
-	for _, m := range b.Items {
-		u.flying.take(m.Key, flight{token: b.Token, attempts: int64(m.Attempt) - 1})
-	}
+	take(u.flying, b.Token, b.Items)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.claims[b.Token] = t

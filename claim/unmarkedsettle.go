@@ -3,10 +3,12 @@ package claim
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/sendonce/sendonce"
 	"github.com/sendonce/sendonce/internal/dialect"
+	"github.com/sendonce/sendonce/internal/leases"
 	"github.com/sendonce/sendonce/lock"
 )
 
@@ -14,56 +16,81 @@ import (
 // section 3, 12b). The attempts that were read prove that a statement is no
 // repeat of one whose reply was lost.
 type plainSQL struct {
-	done, look *dialect.Stmt
-	opinions   map[opinionForm]*dialect.Stmt
+	// held and heldPairs make rows done with the look at the partition's lease in
+	// the same statement, where the database can hold on to the lease's row there.
+	// Else they are nil.
+	held, heldPairs *dialect.Stmt
+	done, look      *dialect.Stmt
+	opinions        map[opinionForm]*dialect.Stmt
 }
 
-func newPlainSQL(n *names) plainSQL {
-	return plainSQL{
-		done: n.d.Compile(n.finish(", "+n.attempts+" = "+n.attempts+" + 1",
-			n.d.PairsIn(n.key, n.attempts, n.keyKind), n.is(pending))),
-		look:     n.look(n.attempts),
-		opinions: n.opinions(true),
+// newPlainSQL renders them; lease finds the partition's lease if it is ours.
+func newPlainSQL(n *names, lease string) plainSQL {
+	finish := func(where ...string) string {
+		return n.finish(", "+n.attempts+" = "+n.attempts+" + 1", append(where, n.is(pending))...)
 	}
+	pairs := n.d.PairsIn(n.key, n.attempts, n.keyKind)
+	s := plainSQL{done: n.d.Compile(finish(pairs)), look: n.look(n.attempts), opinions: n.opinions(true)}
+	if n.d.Caps().WriteCTE {
+		held := func(where ...string) *dialect.Stmt {
+			return n.d.Compile("WITH held AS (" + lease + ") " + finish(append(where, "EXISTS (SELECT 1 FROM held)")...))
+		}
+		s.held = held(n.keysIn(), n.attempts+" = "+n.d.Int(":attempts"))
+		s.heldPairs = held(pairs)
+	}
+	return s
 }
 
 // Settle implements sendonce.Claimer. The results of each partition are one
-// transaction, which first makes sure that the partition is still ours and that
-// nobody can take it over meanwhile.
+// statement, or one transaction, which makes sure that the partition is still ours
+// and that nobody can take it over meanwhile.
 func (u *Unmarked[T]) Settle(ctx context.Context, rs []sendonce.Result) ([]sendonce.Exception, error) {
-	type unit struct {
-		lease lock.Lease
-		rs    []sendonce.Result
-	}
-	units := map[lock.Token]*unit{}
 	var out []sendonce.Exception
-	for _, r := range rs {
-		t := u.tenure(r.Token)
-		if t.slot == nil {
-			out = append(out, u.refused(r))
+	var failed error
+	for _, un := range u.units(rs) {
+		if un.lease.Token == "" {
+			for _, r := range un.rs {
+				out = append(out, u.refused(r))
+			}
 			continue
 		}
-		if units[t.lease.Token] == nil {
-			units[t.lease.Token] = &unit{lease: t.lease}
-		}
-		units[t.lease.Token].rs = append(units[t.lease.Token].rs, r)
-	}
-	var failed error
-	for _, un := range units {
 		es, err := u.settleUnit(ctx, un.lease, un.rs)
 		out = append(out, es...)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		for _, r := range un.rs {
-			u.flying.land(r.Key, r.Token)
-		}
+		u.flying.land(un.rs)
 	}
 	if failed != nil {
 		return nil, failed
 	}
 	return out, nil
+}
+
+// unit is results of one partition; without a token in its lease, of partitions
+// that were lost.
+type unit struct {
+	lease lock.Lease
+	rs    []sendonce.Result
+}
+
+func (u *Unmarked[T]) units(rs []sendonce.Result) []unit {
+	var all []unit
+	for len(rs) > 0 {
+		lease, n := u.tenure(rs[0].Token).lease, 1
+		for n < len(rs) && (rs[n].Token == rs[n-1].Token || u.tenure(rs[n].Token).lease.Token == lease.Token) {
+			n++
+		}
+		i := slices.IndexFunc(all, func(x unit) bool { return x.lease.Token == lease.Token })
+		if i < 0 {
+			all = append(all, unit{lease, rs[:n:n]})
+		} else {
+			all[i].rs = append(all[i].rs, rs[:n]...)
+		}
+		rs = rs[n:]
+	}
+	return all
 }
 
 // refused is the exception of a result that comes when the partition is lost. A
@@ -76,6 +103,9 @@ func (u *Unmarked[T]) refused(r sendonce.Result) sendonce.Exception {
 }
 
 func (u *Unmarked[T]) settleUnit(ctx context.Context, lease lock.Lease, rs []sendonce.Result) ([]sendonce.Exception, error) {
+	if ok, err := u.settleDone(ctx, lease, rs); ok || err != nil {
+		return nil, err
+	}
 	es, err := u.settleOnce(ctx, lease, rs, true)
 	if err == nil || u.store.d.Classify(err) != dialect.BadData {
 		return es, err
@@ -97,7 +127,7 @@ func (u *Unmarked[T]) settleUnit(ctx context.Context, lease lock.Lease, rs []sen
 }
 
 func (u *Unmarked[T]) settleOnce(ctx context.Context, lease lock.Lease, rs []sendonce.Result, reasons bool) (out []sendonce.Exception, err error) {
-	err = u.store.inTx(ctx, "record results", func(tx dialect.Tx) error {
+	err = u.store.inTx(ctx, recordResults, func(tx dialect.Tx) error {
 		out = nil
 		if err := u.slots.locker.Verify(ctx, tx, lease); errors.Is(err, lock.ErrLost) {
 			for _, r := range rs {
@@ -126,26 +156,39 @@ func (u *Unmarked[T]) settleOnce(ctx context.Context, lease lock.Lease, rs []sen
 	return out, err
 }
 
+// settleDone records rows that were all sent, and nothing happened to any of them,
+// in one statement. Where it answers false, nothing is known: settleOnce finds out.
+func (u *Unmarked[T]) settleDone(ctx context.Context, lease lock.Lease, rs []sendonce.Result) (bool, error) {
+	if u.settle.held == nil || slices.ContainsFunc(rs, func(r sendonce.Result) bool { return r.Outcome != sendonce.Done }) {
+		return false, nil
+	}
+	up, attempts := u.flying.aloft(rs)
+	if len(up) < len(rs) {
+		return false, nil
+	}
+	st, args := u.settle.held, leases.Args(lease)
+	keys := keysOfResults(up)
+	args["keys"], args["attempts"] = keys, attempts[0]
+	if slices.ContainsFunc(attempts, func(n int64) bool { return n != attempts[0] }) {
+		st, args["tokens"] = u.settle.heldPairs, attempts
+	}
+	n, err := u.store.exec(ctx, u.store.db, recordResults, st, args)
+	return n == int64(len(rs)), err
+}
+
+const recordResults = "record results"
+
 // write runs the statement of a group for those of its rows that are in the air:
 // what comes for others is a repeat, or comes too late.
 func (u *Unmarked[T]) write(ctx context.Context, tx dialect.Tx, g settleGroup, reasons bool) (int64, error) {
-	const what = "record results"
-	var attempts dialect.Tokens
-	flying := settleGroup{outcome: g.outcome}
-	for _, r := range g.rs {
-		if f := u.flying.of(r.Key, r.Token); !f.landed {
-			flying.rs, attempts = append(flying.rs, r), append(attempts, f.attempts)
-		}
-	}
-	if len(flying.rs) == 0 {
+	rs, attempts := u.flying.aloft(g.rs)
+	flying := settleGroup{g.outcome, rs}
+	if len(rs) == 0 {
 		return 0, nil
 	}
 	if g.outcome == sendonce.Done {
-		keys := make(dialect.Keys, len(flying.rs))
-		for i, r := range flying.rs {
-			keys[i] = r.Key
-		}
-		return u.store.exec(ctx, tx, what, u.settle.done, dialect.Args{
+		keys := keysOfResults(rs)
+		return u.store.exec(ctx, tx, recordResults, u.settle.done, dialect.Args{
 			"keys": keys, "tokens": attempts, "pairs": dialect.Pairs{Keys: keys, Tokens: attempts},
 		})
 	}
@@ -166,7 +209,7 @@ func (u *Unmarked[T]) write(ctx context.Context, tx dialect.Tx, g settleGroup, r
 		for i := range form.size {
 			args["t"+strconv.Itoa(i)] = attempts[min(i, n-1)]
 		}
-		wrote, err := u.store.exec(ctx, tx, what, u.settle.opinions[form], args)
+		wrote, err := u.store.exec(ctx, tx, recordResults, u.settle.opinions[form], args)
 		if err != nil {
 			return 0, err
 		}
@@ -184,7 +227,7 @@ func (u *Unmarked[T]) explain(ctx context.Context, tx dialect.Tx, rs []sendonce.
 	var out []sendonce.Exception
 	for _, r := range rs {
 		row, found := rows[r.Key]
-		if cause := plainCause(r, row, found, u.flying.of(r.Key, r.Token).attempts, u.store.deleteDone); cause != 0 {
+		if cause := plainCause(r, row, found, u.flying.seen(r), u.store.deleteDone); cause != 0 {
 			out = append(out, sendonce.Exception{Result: r, Cause: cause, Status: row.status})
 		}
 	}

@@ -16,6 +16,33 @@ WHERE "id" = ANY (:keys::text::bigint[])
   AND "next_attempt" <= now()
 ORDER BY "id";
 
+-- settle.held
+WITH held AS (SELECT 1
+FROM "sendonce_locks"
+WHERE name = :name::text
+  AND token = :token::text
+  AND fence = :fence::bigint FOR SHARE) UPDATE "receivers"
+SET "status" = 3, "next_attempt" = NULL, "done_at" = now(), "attempts" = "attempts" + 1
+WHERE "id" = ANY (:keys::text::bigint[])
+  AND "attempts" = :attempts::bigint
+  AND EXISTS (SELECT 1
+FROM held)
+  AND "status" = 0;
+
+-- settle.heldPairs
+WITH held AS (SELECT 1
+FROM "sendonce_locks"
+WHERE name = :name::text
+  AND token = :token::text
+  AND fence = :fence::bigint FOR SHARE) UPDATE "receivers"
+SET "status" = 3, "next_attempt" = NULL, "done_at" = now(), "attempts" = "attempts" + 1
+WHERE "id" = ANY (:keys::text::bigint[])
+  AND (("id", "attempts") IN (SELECT *
+FROM unnest(:keys::text::bigint[], :tokens::text::bigint[]))) IS TRUE
+  AND EXISTS (SELECT 1
+FROM held)
+  AND "status" = 0;
+
 -- settle.done
 UPDATE "receivers"
 SET "status" = 3, "next_attempt" = NULL, "done_at" = now(), "attempts" = "attempts" + 1

@@ -72,6 +72,9 @@ type Dialect interface {
 	Key(arg string, k KeyKind) string
 	Int(arg string) string
 	Str(arg string) string
+	// ForShare ends a query whose rows nobody else may change until the
+	// transaction ends. It is "" where one that writes has the file to itself.
+	ForShare() string
 	// KeyList aggregates a column into the JSON array that the claims table
 	// holds. Only with WriteCTE.
 	KeyList(column string) string

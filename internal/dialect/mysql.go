@@ -46,6 +46,7 @@ func (mysql) PairsIn(key, token string, _ KeyKind) string {
 func (mysql) Key(arg string, _ KeyKind) string { return arg }
 func (mysql) Int(arg string) string            { return arg }
 func (mysql) Str(arg string) string            { return arg }
+func (mysql) ForShare() string                 { return " LOCK IN SHARE MODE" }
 func (mysql) KeyList(string) string            { panic("sendonce: no statement of MySQL's lists keys") }
 
 func (mysql) IsNull(column string) string { return "(" + column + " IS NULL) IS TRUE" }

@@ -81,6 +81,7 @@ func (postgres) Key(arg string, k KeyKind) string {
 }
 func (postgres) Int(arg string) string { return arg + "::bigint" }
 func (postgres) Str(arg string) string { return arg + "::text" }
+func (postgres) ForShare() string      { return " FOR SHARE" }
 
 func (postgres) KeyList(column string) string { return "json_agg(" + column + ")::text" }
 
@@ -107,7 +108,7 @@ func (postgres) SkipLockedSince(version string) string {
 func (d postgres) Compile(text string) *Stmt { return numbered(text, d) }
 
 func (postgres) keys(ks Keys) any {
-	b := []byte{'{'}
+	b := append(make([]byte, 0, listSize(len(ks))), '{')
 	for i, k := range ks {
 		if i > 0 {
 			b = append(b, ',')

@@ -52,6 +52,7 @@ func (d sqlite) PairsIn(key, token string, k KeyKind) string {
 func (sqlite) Key(arg string, _ KeyKind) string { return arg }
 func (sqlite) Int(arg string) string            { return arg }
 func (sqlite) Str(arg string) string            { return arg }
+func (sqlite) ForShare() string                 { return "" }
 func (sqlite) KeyList(string) string            { panic("sendonce: no statement of SQLite's lists keys") }
 
 func (sqlite) IsNull(column string) string { return "+" + column + " IS NULL" }

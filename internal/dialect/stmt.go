@@ -228,9 +228,12 @@ func Flaw(text string, backslash bool) string {
 // raw is text that stands in a statement as it is.
 type raw string
 
+// listSize is room for a list of keys, if they are numbers of the usual size.
+func listSize(n int) int { return 2 + 9*n }
+
 // JSONKeys writes a JSON array.
 func JSONKeys(ks Keys) string {
-	b := []byte{'['}
+	b := append(make([]byte, 0, listSize(len(ks))), '[')
 	for i, k := range ks {
 		if i > 0 {
 			b = append(b, ',')

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sendonce/sendonce/internal/dialect"
 	"github.com/sendonce/sendonce/internal/kit"
+	"github.com/sendonce/sendonce/internal/leases"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/lock/internal/lockkit"
 )
@@ -42,6 +43,10 @@ func (l *Locker) Look(ctx context.Context, key string) (Sight, error) {
 	})
 }
 
+// Table is the name of the table with the locks, as it stands in statements:
+// quoted, and with its schema if Options has one.
+func (l *Locker) Table() string { return l.quoted }
+
 // Queryer is the part of *sql.Tx, and of its wrappers, that Verify needs.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -58,7 +63,7 @@ type Queryer interface {
 // It reads the lock's row FOR SHARE, which a renewal waits for too: keep the
 // transaction short.
 func (l *Locker) Verify(ctx context.Context, tx Queryer, le lock.Lease) error {
-	text, args := l.verifying.Bind(dialect.Args{"name": kit.Escape(le.Key, ""), "token": string(le.Token), "fence": le.Fence})
+	text, args := l.verifying.Bind(leases.Args(le))
 	rows, err := tx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return dialect.Wrap(l.d, fmt.Sprintf("verify lock %q", le.Key), err)

@@ -127,7 +127,6 @@ func (m *mysql) columns() map[string]string {
 
 func (m *mysql) prune() *dialect.Stmt { return m.pruning }
 
-func (m *mysql) look() (look, verify string) {
-	return "SELECT fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', until), until <= UTC_TIMESTAMP(6) FROM " + m.table + " WHERE name = :name",
-		"SELECT 1 FROM " + m.table + " WHERE name = :name AND token = :token AND fence = :fence LOCK IN SHARE MODE"
+func (m *mysql) look() string {
+	return "SELECT fence, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', until), until <= UTC_TIMESTAMP(6) FROM " + m.table + " WHERE name = :name"
 }

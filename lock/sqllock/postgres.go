@@ -92,7 +92,6 @@ func (p *postgres) columns() map[string]string {
 
 func (p *postgres) prune() *dialect.Stmt { return p.pruning }
 
-func (p *postgres) look() (look, verify string) {
-	return "SELECT fence, (extract(epoch FROM until) * 1000000)::bigint, (until <= clock_timestamp())::int FROM " + p.table + " WHERE name = :name::text",
-		"SELECT 1 FROM " + p.table + " WHERE name = :name::text AND token = :token::text AND fence = :fence::bigint FOR SHARE"
+func (p *postgres) look() string {
+	return "SELECT fence, (extract(epoch FROM until) * 1000000)::bigint, (until <= clock_timestamp())::int FROM " + p.table + " WHERE name = :name::text"
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/sendonce/sendonce/internal/dialect"
 	"github.com/sendonce/sendonce/internal/kit"
+	"github.com/sendonce/sendonce/internal/leases"
 	"github.com/sendonce/sendonce/lock"
 	"github.com/sendonce/sendonce/lock/internal/lockkit"
 )
@@ -76,6 +77,7 @@ type Locker struct {
 	d     dialect.Dialect
 	verbs verbs
 
+	quoted             string // the table
 	looking, verifying *dialect.Stmt
 }
 
@@ -95,8 +97,8 @@ type verbs interface {
 	columns() map[string]string
 	prune() *dialect.Stmt
 	// look reads fence, until in microseconds (0: released), and whether that is
-	// over; verify finds a row if the lease is the last one, and holds on to it.
-	look() (look, verify string)
+	// over.
+	look() string
 }
 
 // fate is what became of a lease.
@@ -122,8 +124,11 @@ func New(ctx context.Context, db *sql.DB, d Dialect, o *Options) (*Locker, error
 	if err := t.check(ctx, db); err != nil {
 		return nil, err
 	}
-	look, verify := t.verbs.look()
-	return &Locker{db: db, d: t.d, verbs: t.verbs, looking: t.d.Compile(look), verifying: t.d.Compile(verify)}, nil
+	quoted := t.quoted()
+	return &Locker{
+		db: db, d: t.d, verbs: t.verbs, quoted: quoted,
+		looking: t.d.Compile(t.verbs.look()), verifying: t.d.Compile(leases.Verify(t.d, quoted)),
+	}, nil
 }
 
 // table is where the locks are.
@@ -132,6 +137,8 @@ type table struct {
 	schema, name string
 	verbs        verbs
 }
+
+func (t *table) quoted() string { return dialect.Qualified(t.d, t.schema, t.name) }
 
 func newTable(d Dialect, o *Options) (*table, error) {
 	t := &table{name: "sendonce_locks"}
@@ -147,13 +154,13 @@ func newTable(d Dialect, o *Options) (*table, error) {
 	switch d {
 	case Postgres:
 		t.d = dialect.Postgres
-		t.verbs = newPostgres(dialect.Qualified(t.d, t.schema, t.name))
+		t.verbs = newPostgres(t.quoted())
 	case MySQL:
 		t.d = dialect.MySQL
-		t.verbs = newMySQL(dialect.Qualified(t.d, t.schema, t.name))
+		t.verbs = newMySQL(t.quoted())
 	case SQLite:
 		t.d = dialect.SQLite
-		t.verbs = newSQLite(dialect.Qualified(t.d, t.schema, t.name))
+		t.verbs = newSQLite(t.quoted())
 	default:
 		return nil, fmt.Errorf("sendonce: %v is none of sqllock.Postgres, sqllock.MySQL, sqllock.SQLite", d)
 	}

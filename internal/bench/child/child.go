@@ -102,6 +102,19 @@ func (g *Gate) Start() error {
 	return nil
 }
 
+// Connect makes n connections of a pool, which are idle afterwards: what that costs
+// is not part of what is measured.
+func Connect[C interface{ Release() }](ctx context.Context, n int, acquire func(context.Context) (C, error)) error {
+	for range n {
+		c, err := acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Release() // all at once, at the end
+	}
+	return nil
+}
+
 // Claimed takes note of how long a claim took.
 func (g *Gate) Claimed(took time.Duration) {
 	g.mu.Lock()

@@ -56,6 +56,10 @@ func Run(ctx context.Context, job child.Job) error {
 			return err
 		}
 	}
+	// As many statements does a Dispatcher have at once.
+	if err := table.Connect(ctx, db, 6*job.Workers); err != nil {
+		return err
+	}
 	var gate child.Gate
 	run, err := newRun(job, claimers, &gate)
 	if err != nil {
@@ -244,7 +248,8 @@ func (r *run) insertBeside(ctx context.Context, db *sqlx.DB) (stop func()) {
 	return stop
 }
 
-// profile writes a CPU profile until its answer is called.
+// profile writes a CPU profile until its answer is called, and then one of what
+// was allocated.
 func profile(path string) (stop func()) {
 	if path == "" {
 		return func() {}
@@ -257,5 +262,12 @@ func profile(path string) (stop func()) {
 		fmt.Fprintln(os.Stderr, "no profile:", err)
 		return func() {}
 	}
-	return func() { pprof.StopCPUProfile(); _ = f.Close() }
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+		if f, err := os.Create(path + ".allocs"); err == nil {
+			_ = pprof.Lookup("allocs").WriteTo(f, 0)
+			_ = f.Close()
+		}
+	}
 }

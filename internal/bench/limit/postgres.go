@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sendonce/sendonce/internal/bench/child"
 )
 
 // The statements of claim.SkipLocked.
@@ -32,7 +34,11 @@ func (l *loop) pool(ctx context.Context) (*pgxpool.Pool, error) {
 		return nil, err
 	}
 	cfg.MaxConns = int32(l.job.Workers)
-	return pgxpool.NewWithConfig(ctx, cfg)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return pool, child.Connect(ctx, l.job.Workers, pool.Acquire)
 }
 
 // pgWorker claims as SkipLocked does, in one round trip, and settles and ends the

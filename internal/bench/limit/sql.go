@@ -39,6 +39,9 @@ func (l *loop) sql(ctx context.Context) ([]worker, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := table.Connect(ctx, db, l.job.Workers); err != nil {
+		return nil, nil, err
+	}
 	do := map[string]func(*sqlWorker, context.Context, int) error{
 		"limit-sql-postgres": (*sqlWorker).postgresBatch, "limit-sql-mariadb": (*sqlWorker).mariaBatch, "limit-sql-sqlite": (*sqlWorker).sqliteBatch,
 	}[l.job.Contender]

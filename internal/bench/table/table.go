@@ -4,6 +4,7 @@ package table
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	_ "modernc.org/sqlite" // driver "sqlite"
 
 	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/internal/bench/child"
 	"github.com/sendonce/sendonce/lock/sqllock"
 )
 
@@ -60,6 +62,21 @@ func Open(ctx context.Context, dsn string) (*sqlx.DB, error) {
 	}
 	return db, nil
 }
+
+// Connect is child.Connect for a pool of database/sql.
+func Connect(ctx context.Context, db *sqlx.DB, n int) error {
+	if Kind(db.DriverName()) == claim.SQLite {
+		return nil // it has one
+	}
+	return child.Connect(ctx, n, func(ctx context.Context) (conn, error) {
+		c, err := db.Conn(ctx)
+		return conn{c}, err
+	})
+}
+
+type conn struct{ *sql.Conn }
+
+func (c conn) Release() { _ = c.Close() }
 
 // Insert adds the rows from one number to another.
 func Insert(ctx context.Context, db *sqlx.DB, from, to int) error {

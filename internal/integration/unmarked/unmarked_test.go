@@ -236,6 +236,60 @@ func TestSettleAndTakeOverAreSerialised(t *testing.T) {
 	}
 }
 
+// The same of Settle itself, whose look at the lease is in the statement that writes,
+// where the database can do that.
+func TestResultsAndTakeOversWaitForEachOther(t *testing.T) {
+	for _, d := range []combo.Database{combo.Postgres, combo.MariaDB} {
+		t.Run(d.Name, func(t *testing.T) {
+			p := in(t, d, "bigint", 2)
+			u := p.process(t, 0, 1)
+			db := p.At.Open(t, d.Driver, d.Params...)
+			const takeOver = "UPDATE sendonce_locks SET fence = fence + 1, token = 'another'"
+			b, later := claimed(t, u, 1), claimed(t, u, 1)
+
+			row, err := db.BeginTxx(t.Context(), nil) // the statement stands still at this row
+			require.NoError(t, err)
+			defer row.Rollback()
+			_, err = row.ExecContext(t.Context(), "UPDATE "+p.Mapping.Name+" SET attempts = attempts")
+			require.NoError(t, err)
+			settled, taken := make(chan []sendonce.Exception), make(chan error)
+			go func() { settled <- settle(t, u, b, sendonce.Done) }()
+			time.Sleep(200 * time.Millisecond)
+			take, err := db.BeginTxx(t.Context(), nil)
+			require.NoError(t, err)
+			defer take.Rollback()
+			go func() {
+				_, err := take.ExecContext(context.WithoutCancel(t.Context()), takeOver)
+				taken <- err
+			}()
+			select {
+			case <-taken:
+				t.Fatal("the partition was taken while a result was being written")
+			case <-settled:
+				t.Fatal("the result did not wait for the row")
+			case <-time.After(300 * time.Millisecond):
+			}
+			require.NoError(t, row.Rollback())
+			assert.Empty(t, <-settled)
+			require.NoError(t, <-taken)
+
+			go func() { settled <- settle(t, u, later, sendonce.Done) }()
+			select {
+			case <-settled:
+				t.Fatal("a result was written, or refused, while the partition was being taken")
+			case <-time.After(300 * time.Millisecond):
+			}
+			require.NoError(t, take.Commit())
+			es := <-settled
+			require.Len(t, es, 1)
+			assert.Equal(t, sendonce.Overtaken, es[0].Cause)
+			c, err := u.Counts(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, sendonce.Counts{Done: 1, Pending: 1}, c)
+		})
+	}
+}
+
 // Real Dispatchers, each row once and those that fail once more.
 func TestDispatch(t *testing.T) {
 	for _, c := range []struct {

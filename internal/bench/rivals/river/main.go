@@ -79,6 +79,9 @@ func run(ctx context.Context, job child.Job) error {
 	if err != nil {
 		return err
 	}
+	if err := child.Connect(ctx, int(pool.Config().MaxConns), pool.Acquire); err != nil {
+		return err
+	}
 	var gate child.Gate
 	if gate.Insert, err = insert(ctx, client, job.Rows); err != nil {
 		return err
