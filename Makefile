@@ -1,9 +1,9 @@
-.PHONY: help test test-short test-docker lint soak operations simulation simulate full docker-image bench bench-quick bench-once
+.PHONY: figures help test test-short test-docker lint soak operations simulation simulate full docker-image bench bench-quick bench-once
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-test: ## all tests of all modules, with -race and real servers; installs what is missing (root)
+test: ## all tests of all modules, with -race (but the examples) and real servers; installs what is missing (root)
 	@scripts/test full
 
 test-short: ## the tests that need no server, under a minute
@@ -29,6 +29,10 @@ simulate: ## 1,000,000 schedules of the loop (SENDONCE_SEEDS: another number); t
 
 bench: ## strategies against each other, rivals and hand-written loops; the result is in docs/bench (an hour, an idle machine)
 	@cd internal/bench && go run ./cmd/bench -out ../../docs/bench
+	@$(MAKE) figures
+
+figures: ## the figures of docs/bench into the documents that show them
+	@cd internal/bench && go run ./cmd/bench -out ../../docs/bench -fill ../../docs/performance.md ../../README.md
 
 bench-once: ## every contender of the benchmark once, with few rows: that none rots
 	@cd internal/bench && SENDONCE_BENCH=1 go test -count=1 -timeout 15m -run TestEveryContender .

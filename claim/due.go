@@ -63,7 +63,8 @@ func (s *dueSQL) fresh(lower bool, only string) *dialect.Stmt {
 	if lower {
 		bound = n.key + " > " + n.d.Key(":from", n.keyKind) + " AND "
 	}
-	return s.compile("SELECT 1 FROM " + n.quoted + " WHERE " + bound + n.key + " <= " + n.d.Key(":to", n.keyKind) + " AND " + n.guard(freshRows) + only + " LIMIT 1")
+	return s.compile("SELECT 1 FROM " + n.quoted + " WHERE " + bound + n.key + " <= " + n.d.Key(":to", n.keyKind) + " AND " + n.guard(freshRows) + only +
+		" ORDER BY " + n.key + " LIMIT 1") // in order, so that no planner reads the whole table in hope of one
 }
 
 // returning lists rows that are due, the longest due first. With a user's order,

@@ -127,5 +127,5 @@ func (n *names) partitionCondition(a partition.Assignment) (string, error) {
 	for i, k := range a.Mine {
 		ks[i] = strconv.Itoa(k)
 	}
-	return " AND " + expr + " IN (" + strings.Join(ks, ", ") + ")", nil
+	return " AND " + n.d.Opaque(expr+" IN ("+strings.Join(ks, ", ")+")"), nil
 }

@@ -40,7 +40,7 @@ func newPatrolSQL(n *names) patrolSQL {
 	d, c := n.d, n.d.Compile
 	p := patrolSQL{
 		hasClaim: c("SELECT 1 FROM " + n.claims + " WHERE token = " + d.Int(":token")),
-		makeDue:  c(n.update(n.next+" = "+d.Now(n.nextType), n.keysIn(), n.is(pending), n.d.IsNull(n.next))),
+		makeDue:  c(n.update(n.next+" = "+d.Now(n.nextType), n.keysIn(), n.is(pending), n.d.IsNull(n.next, n.keyKind))),
 	}
 	most := strconv.Itoa(patrolFinds)
 	for i, lower := range []string{"", n.key + " > " + d.Key(":from", n.keyKind) + " AND "} {
@@ -83,13 +83,15 @@ func (p *patrolRounds) forget() {
 }
 
 // walkRound looks at the next windows of the table, as many as its share of the
-// time allows, and at least at one.
+// time allows, and at least at one; but the first time at none: a process that has
+// just started has rows to send.
 func (s *store) walkRound(ctx context.Context, req sendonce.ReapRequest, out *sendonce.Reaped) error {
 	p := &s.rounds
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since.IsZero() {
 		p.since, p.orphans = time.Now(), map[sendonce.Ref]time.Time{}
+		return nil
 	}
 	if err := s.giveOrphansBack(ctx, req, out); err != nil {
 		clear(p.orphans)

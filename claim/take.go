@@ -38,7 +38,7 @@ func (n *names) guard(k pickKind) string {
 	waiting := n.d.Is(n.status, n.lit[pending], n.keyKind)
 	switch k {
 	case freshRows:
-		return waiting + " AND " + n.d.IsNull(n.next) + n.where
+		return waiting + " AND " + n.d.IsNull(n.next, n.keyKind) + n.where
 	case orderedRows:
 		return waiting + " AND " + n.token + " = 0 AND (" + n.next + " IS NULL OR " + isDue + ")" + n.where
 	case headRow, headSuspect:

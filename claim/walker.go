@@ -91,7 +91,8 @@ type windowForm struct {
 
 func newWalker(n *names) walker {
 	w := walker{n: n, windows: map[windowForm]*dialect.Stmt{}, leg: leg{size: windowMin}}
-	w.span = n.d.Compile("SELECT MIN(" + n.key + "), MAX(" + n.key + ") FROM " + n.quoted)
+	// Each by itself: SQLite reads all keys for both (https://www.sqlite.org/optoverview.html#minmax).
+	w.span = n.d.Compile("SELECT (SELECT MIN(" + n.key + ") FROM " + n.quoted + "), (SELECT MAX(" + n.key + ") FROM " + n.quoted + ")")
 	w.probe = n.d.Compile("SELECT " + n.status + ", CASE WHEN " + n.next + " IS NULL THEN 1 ELSE 0 END FROM " + n.quoted + " WHERE " + n.key + " > " +
 		n.d.Key(":from", n.keyKind) + " ORDER BY " + n.key + " LIMIT " + strconv.Itoa(probeRows))
 	w.highest = n.d.Compile("SELECT " + n.key + " FROM " + n.quoted + " WHERE " + n.keysIn() + " ORDER BY " + n.key + " DESC LIMIT 1")

@@ -3,7 +3,8 @@ SELECT 1
 FROM `receivers`
 WHERE `id` <= :to
   AND (`status` = 0) IS TRUE
-  AND (`next_attempt` IS NULL) IS TRUE LIMIT 1;
+  AND (`next_attempt` IS NULL) IS TRUE
+ORDER BY `id` LIMIT 1;
 
 -- look whether a window has fresh rows
 SELECT 1
@@ -11,7 +12,8 @@ FROM `receivers`
 WHERE `id` > :from
   AND `id` <= :to
   AND (`status` = 0) IS TRUE
-  AND (`next_attempt` IS NULL) IS TRUE LIMIT 1;
+  AND (`next_attempt` IS NULL) IS TRUE
+ORDER BY `id` LIMIT 1;
 
 -- look for rows that come back
 SELECT `id`, `token`, `attempts`, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `next_attempt`)

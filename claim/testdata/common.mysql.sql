@@ -347,8 +347,9 @@ ORDER BY `id` LIMIT 2000) w
 ORDER BY w.`id` DESC LIMIT 1;
 
 -- walker.span
-SELECT MIN(`id`), MAX(`id`)
-FROM `receivers`;
+SELECT (SELECT MIN(`id`)
+FROM `receivers`), (SELECT MAX(`id`)
+FROM `receivers`);
 
 -- walker.probe
 SELECT `status`, CASE WHEN `next_attempt` IS NULL THEN 1 ELSE 0 END

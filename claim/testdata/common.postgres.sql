@@ -304,7 +304,7 @@ UPDATE "receivers"
 SET "next_attempt" = now()
 WHERE "id" = ANY (:keys::text::bigint[])
   AND "status" = 0
-  AND "next_attempt" IS NULL;
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END;
 
 -- counts
 SELECT "status", COUNT(*)
@@ -349,8 +349,9 @@ ORDER BY "id" LIMIT 2000) w
 ORDER BY w."id" DESC LIMIT 1;
 
 -- walker.span
-SELECT MIN("id"), MAX("id")
-FROM "receivers";
+SELECT (SELECT MIN("id")
+FROM "receivers"), (SELECT MAX("id")
+FROM "receivers");
 
 -- walker.probe
 SELECT "status", CASE WHEN "next_attempt" IS NULL THEN 1 ELSE 0 END
@@ -381,8 +382,8 @@ ORDER BY "id" LIMIT 1 OFFSET :skip;
 SELECT "id"
 FROM "receivers"
 WHERE "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 1000;
 
 -- rounds.strays, behind a key
@@ -390,8 +391,8 @@ SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 1000;
 
 -- due.otherMode

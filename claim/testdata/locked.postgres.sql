@@ -2,22 +2,24 @@
 SELECT 1
 FROM "receivers"
 WHERE "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL LIMIT 1;
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
+ORDER BY "id" LIMIT 1;
 
 -- look whether a window has fresh rows
 SELECT 1
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL LIMIT 1;
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
+ORDER BY "id" LIMIT 1;
 
 -- look for rows that come back
 SELECT "id", "token", "attempts", (extract(epoch FROM "next_attempt") * 1000000)::bigint
 FROM "receivers"
 WHERE "next_attempt" <= now()
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
 ORDER BY "next_attempt" LIMIT 100;
 
 -- look for rows that come back, above the low mark
@@ -25,7 +27,7 @@ SELECT "id", "token", "attempts", (extract(epoch FROM "next_attempt") * 1000000)
 FROM "receivers"
 WHERE "next_attempt" >= timestamptz 'epoch' + :low::bigint * interval '1 microsecond'
   AND "next_attempt" <= now()
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
 ORDER BY "next_attempt" LIMIT 100;
 
 -- claim fresh rows from the start of a window
@@ -34,11 +36,11 @@ SET "status" = 1, "token" = :token::bigint, "attempts" = "attempts" + 1, "next_a
 WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -51,11 +53,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -67,11 +69,11 @@ SET "status" = 1, "token" = :token::bigint, "attempts" = "attempts" + 1, "next_a
 WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" = 0
   AND ("next_attempt" IS NULL OR "next_attempt" <= now())
 ORDER BY "id"))
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" = 0
   AND ("next_attempt" IS NULL OR "next_attempt" <= now())
 RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
@@ -85,11 +87,11 @@ SET "status" = 1, "token" = :token::bigint, "attempts" = "attempts" + 1, "next_a
 WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" = 0
   AND "next_attempt" <= now()
 ORDER BY "id"))
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" = 0
   AND "next_attempt" <= now()
 RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
@@ -103,12 +105,12 @@ SET "status" = 1, "token" = :token::bigint, "attempts" = "attempts" + 1, "next_a
 WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" <> 0
   AND "next_attempt" <= now()
   AND "attempts" < :last::bigint
 ORDER BY "id"))
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" <> 0
   AND "next_attempt" <= now()
   AND "attempts" < :last::bigint
@@ -123,12 +125,12 @@ SET "status" = 1, "token" = :token::bigint, "attempts" = "attempts" + 1, "next_a
 WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" <> 0
   AND "next_attempt" <= now()
   AND "attempts" >= :last::bigint
 ORDER BY "id"))
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" <> 0
   AND "next_attempt" <= now()
   AND "attempts" >= :last::bigint

@@ -7,11 +7,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -40,11 +40,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -73,11 +73,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "app"."receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "app"."sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -106,11 +106,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "app"."mail.receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "app"."sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -139,11 +139,11 @@ WHERE "select" = ANY (ARRAY(SELECT "select"
 FROM "order"
 WHERE "select" > :from::bigint
   AND "select" <= :to::bigint
-  AND ("case" = 0) IS TRUE
-  AND "when" IS NULL
+  AND CASE WHEN "case" = 0 THEN true ELSE false END
+  AND CASE WHEN "when" IS NULL THEN true ELSE false END
 ORDER BY "select" LIMIT 100))
-  AND ("case" = 0) IS TRUE
-  AND "when" IS NULL
+  AND CASE WHEN "case" = 0 THEN true ELSE false END
+  AND CASE WHEN "when" IS NULL THEN true ELSE false END
 RETURNING "select" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -172,11 +172,11 @@ WHERE "MailId" = ANY (ARRAY(SELECT "MailId"
 FROM "MailQueue"
 WHERE "MailId" > :from::bigint
   AND "MailId" <= :to::bigint
-  AND ("State" = 0) IS TRUE
-  AND "NextTry" IS NULL
+  AND CASE WHEN "State" = 0 THEN true ELSE false END
+  AND CASE WHEN "NextTry" IS NULL THEN true ELSE false END
 ORDER BY "MailId" LIMIT 100))
-  AND ("State" = 0) IS TRUE
-  AND "NextTry" IS NULL
+  AND CASE WHEN "State" = 0 THEN true ELSE false END
+  AND CASE WHEN "NextTry" IS NULL THEN true ELSE false END
 RETURNING "MailId" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -205,11 +205,11 @@ WHERE "i""d" = ANY (ARRAY(SELECT "i""d"
 FROM "a""b`c; DROP TABLE x --"
 WHERE "i""d" > :from::bigint
   AND "i""d" <= :to::bigint
-  AND ("s`t" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "s`t" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "i""d" LIMIT 100))
-  AND ("s`t" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "s`t" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "i""d" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -238,11 +238,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 'pending') IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 'pending' THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 'pending') IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 'pending' THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -271,11 +271,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 'wartend') IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 'wartend' THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 'wartend') IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 'wartend' THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -304,11 +304,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 10) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 10 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 10) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 10 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -337,11 +337,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 1) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 1 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 1) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 1 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *
@@ -370,14 +370,14 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
   AND (campaign_id = :u0
   AND name <> 'who?' -- a comment
 )
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
   AND (campaign_id = :u0
   AND name <> 'who?' -- a comment
 )
@@ -405,7 +405,7 @@ WHERE (("id" = :k0::bigint
 -- look
 SELECT "id", "token", "attempts", 0
 FROM "receivers"
-WHERE ("status" = 0) IS TRUE
+WHERE CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" = 0
   AND ("next_attempt" IS NULL OR "next_attempt" <= now())
 ORDER BY priority DESC, id
@@ -417,11 +417,11 @@ SET "status" = 1, "token" = :token::bigint, "attempts" = "attempts" + 1, "next_a
 WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" = 0
   AND ("next_attempt" IS NULL OR "next_attempt" <= now())
 ORDER BY "id"))
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" = 0
   AND ("next_attempt" IS NULL OR "next_attempt" <= now())
 RETURNING "id" AS c0),
@@ -452,11 +452,11 @@ WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100))
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 RETURNING "id" AS c0),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'
 FROM c HAVING count(*) > 0) SELECT *

@@ -4,7 +4,8 @@ FROM `receivers`
 WHERE `id` <= :to
   AND (`status` = 0) IS TRUE
   AND (`next_attempt` IS NULL) IS TRUE
-  AND ((`id` % 4 + 4) % 4) IN (1, 3) LIMIT 1;
+  AND ((`id` % 4 + 4) % 4) IN (1, 3)
+ORDER BY `id` LIMIT 1;
 
 -- look whether a window has fresh rows
 SELECT 1
@@ -13,7 +14,8 @@ WHERE `id` > :from
   AND `id` <= :to
   AND (`status` = 0) IS TRUE
   AND (`next_attempt` IS NULL) IS TRUE
-  AND ((`id` % 4 + 4) % 4) IN (1, 3) LIMIT 1;
+  AND ((`id` % 4 + 4) % 4) IN (1, 3)
+ORDER BY `id` LIMIT 1;
 
 -- look for rows that come back
 SELECT `id`, `token`, `attempts`, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', `next_attempt`)

@@ -25,10 +25,10 @@ SET "status" = 1, "token" = :token::bigint, "attempts" = "attempts" + 1, "next_a
 WHERE "id" = ANY (ARRAY(SELECT "id"
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND ("next_attempt" IS NULL OR "next_attempt" <= now())
 ORDER BY "id"))
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND ("next_attempt" IS NULL OR "next_attempt" <= now())
 RETURNING "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5),
 l AS (INSERT INTO "sendonce_claims" (token, source, owner, row_keys, mode, alone, lease_ms, since, until) SELECT :token::bigint, :source::text, :owner::text, json_agg(c0)::text, :mode::bigint, :alone::bigint, :lease::bigint, now(), now() + (:lease * 1000)::bigint * interval '1 microsecond'

@@ -3,15 +3,15 @@ SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now
 FROM "receivers"
 WHERE "id" > :from::bigint
   AND "id" <= :to::bigint
-  AND ("status" = 0) IS TRUE
-  AND "next_attempt" IS NULL
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
+  AND CASE WHEN "next_attempt" IS NULL THEN true ELSE false END
 ORDER BY "id" LIMIT 100;
 
 -- read
 SELECT "id" AS c0, "attempts" AS c1, "generation" AS c2, (extract(epoch FROM now()) * 1000000)::bigint - (extract(epoch FROM "doubt_since") * 1000000)::bigint AS c3, "address" AS c4, "name" AS c5
 FROM "receivers"
 WHERE "id" = ANY (:keys::text::bigint[])
-  AND ("status" = 0) IS TRUE
+  AND CASE WHEN "status" = 0 THEN true ELSE false END
   AND "token" = 0
   AND "next_attempt" <= now()
 ORDER BY "id";

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Marks around the table of figures in a document.
+// Marks around tables of figures in documents: the whole one, and a short one.
 const (
 	TableBegins = "<!-- figures: from docs/bench/report.json -->\n"
+	ShortBegins = "<!-- figures in short: from docs/bench/report.json -->\n"
 	TableEnds   = "<!-- end of figures -->"
 )
 
@@ -27,6 +28,33 @@ func (r *Report) Table() string {
 	return b.String()
 }
 
+// Short is how the strategies stand beside the rivals: medians, and the median over
+// the rounds of the ratio to River.
+func (r *Report) Short() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s. %s. %d rows, a Sender that does nothing, every commit on the disk.\n\n", r.Machine, strings.Join(r.Versions, ", "), r.Rows)
+	b.WriteString("| | rows/s | times River | CPU of client and server, us/row | log B/row |\n|---|--:|--:|--:|--:|\n")
+	if len(r.Groups) == 0 {
+		return b.String()
+	}
+	all := found{}
+	for i := range r.Groups[0].Results {
+		x := &r.Groups[0].Results[i]
+		all[x.Spec.Name] = x
+	}
+	for _, x := range r.Groups[0].Results {
+		if strings.HasPrefix(x.Spec.Job.Contender, "limit-") {
+			continue
+		}
+		m, times := x.Median, ""
+		if v, ok := all.paired(x.Spec.Name, river, rate); ok {
+			times = fmt.Sprintf("%.2g", v)
+		}
+		fmt.Fprintf(&b, "| %s | %.0f | %s | %.0f | %.0f |\n", x.Spec.Name, m.RowsPerSecond, times, m.ClientCPU+m.ServerCPU, m.Log)
+	}
+	return b.String()
+}
+
 func (r *Report) bars() string {
 	var b strings.Builder
 	b.WriteString("| | measured | bar | |\n|---|--:|--:|---|\n")
@@ -40,12 +68,17 @@ func (r *Report) bars() string {
 	return b.String()
 }
 
-// Fill puts the table into a document, between its marks.
+// Fill puts the tables into a document, between their marks. It returns false if
+// there are none.
 func (r *Report) Fill(document string) (string, bool) {
-	before, rest, ok := strings.Cut(document, TableBegins)
-	_, after, end := strings.Cut(rest, TableEnds)
-	if !ok || !end {
-		return document, false
+	filled := false
+	for begins, table := range map[string]func() string{TableBegins: r.Table, ShortBegins: r.Short} {
+		before, rest, ok := strings.Cut(document, begins)
+		_, after, end := strings.Cut(rest, TableEnds)
+		if ok && end {
+			filled = true
+			document = before + begins + table() + TableEnds + after
+		}
 	}
-	return before + TableBegins + r.Table() + TableEnds + after, true
+	return document, filled
 }

@@ -58,8 +58,13 @@ type Dialect interface {
 	// IsNull asks for NULL, and Is for a value, in a way that no index can
 	// answer: rows are found by their key or their due time, and nearly all of a
 	// table may be alike in these columns.
-	IsNull(column string) string
+	IsNull(column string, k KeyKind) string
 	Is(column, literal string, k KeyKind) string
+
+	// Opaque is a condition that the planner can't estimate, where it needs that: it
+	// takes it for one that many rows meet, and so reads an index in order until
+	// there are enough, instead of all rows, to sort them.
+	Opaque(condition string) string
 
 	// KeysIn is true for rows whose column is in the argument :keys, PairsIn for
 	// those whose key and token stand together in :keys and :tokens.

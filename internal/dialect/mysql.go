@@ -49,11 +49,13 @@ func (mysql) Str(arg string) string            { return arg }
 func (mysql) ForShare() string                 { return " LOCK IN SHARE MODE" }
 func (mysql) KeyList(string) string            { panic("sendonce: no statement of MySQL's lists keys") }
 
-func (mysql) IsNull(column string) string { return "(" + column + " IS NULL) IS TRUE" }
+func (mysql) IsNull(column string, _ KeyKind) string { return "(" + column + " IS NULL) IS TRUE" }
 
 func (mysql) Is(column, literal string, _ KeyKind) string {
 	return "(" + column + " = " + literal + ") IS TRUE"
 }
+
+func (mysql) Opaque(condition string) string { return condition }
 
 func (mysql) SkipLockedSince(version string) string {
 	if strings.Contains(version, "MariaDB") {

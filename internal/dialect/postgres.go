@@ -85,17 +85,27 @@ func (postgres) ForShare() string      { return " FOR SHARE" }
 
 func (postgres) KeyList(column string) string { return "json_agg(" + column + ")::text" }
 
-// IsNull is plain: the index has no NULLs in it.
-func (postgres) IsNull(column string) string { return column + " IS NULL" }
+// IsNull is what few rows are, for a planner that was told nothing. It is plain
+// where the index that FreshIndex makes is to be taken.
+func (d postgres) IsNull(column string, k KeyKind) string {
+	if k == KeyInt {
+		return d.Opaque(column + " IS NULL")
+	}
+	return column + " IS NULL"
+}
 
 // Is hides the comparison from an index that has the status alone, which the
 // planner takes on a table that was never analysed, and then sorts. Keys that
 // don't grow are better off with the partial index that FreshIndex makes.
-func (postgres) Is(column, literal string, k KeyKind) string {
+func (d postgres) Is(column, literal string, k KeyKind) string {
 	if k == KeyInt {
-		return "(" + column + " = " + literal + ") IS TRUE"
+		return d.Opaque(column + " = " + literal)
 	}
 	return column + " = " + literal
+}
+
+func (postgres) Opaque(condition string) string {
+	return "CASE WHEN " + condition + " THEN true ELSE false END"
 }
 
 func (postgres) SkipLockedSince(version string) string {

@@ -55,9 +55,11 @@ func (sqlite) Str(arg string) string            { return arg }
 func (sqlite) ForShare() string                 { return "" }
 func (sqlite) KeyList(string) string            { panic("sendonce: no statement of SQLite's lists keys") }
 
-func (sqlite) IsNull(column string) string { return "+" + column + " IS NULL" }
+func (sqlite) IsNull(column string, _ KeyKind) string { return "+" + column + " IS NULL" }
 
 func (sqlite) Is(column, literal string, _ KeyKind) string { return "+" + column + " = " + literal }
+
+func (sqlite) Opaque(condition string) string { return condition }
 
 func (sqlite) SkipLockedSince(version string) string {
 	return "another database than SQLite " + version

@@ -19,6 +19,8 @@ require (
 
 require golang.org/x/time v0.16.0
 
+require github.com/ngrok/sqlmw v0.0.0-20220520173518-97c9c04efc79
+
 require (
 	dario.cat/mergo v1.0.0 // indirect
 	filippo.io/edwards25519 v1.2.0 // indirect

@@ -21,17 +21,24 @@ import (
 // finished fills the table with rows that are done, and analyses it.
 func finished(t *testing.T, tb *combo.Table, rows int) {
 	t.Helper()
+	fill(t, tb, rows)
+	analyse(t, tb)
+}
+
+// fill adds rows that are done, with keys before those of others.
+func fill(t *testing.T, tb *combo.Table, rows int) {
+	t.Helper()
 	series := map[claim.Dialect]string{
 		claim.Postgres: "SELECT g, 'old', 3, 1 FROM generate_series(-%d, -1) g",
 		claim.MySQL:    "SELECT CAST(seq AS SIGNED) - %[1]d - 1, 'old', 3, 1 FROM seq_1_to_%[1]d",
 		claim.SQLite:   "WITH RECURSIVE c(g) AS (SELECT -%d UNION ALL SELECT g + 1 FROM c WHERE g < -1) SELECT g, 'old', 3, 1 FROM c",
 	}[tb.Database.Dialect]
 	tb.Exec(t, "INSERT INTO "+tb.Name+" (id, value, status, attempts) "+fmt.Sprintf(series, rows))
-	analyze := "ANALYZE "
-	if tb.Database.Dialect == claim.MySQL {
-		analyze = "ANALYZE TABLE "
-	}
-	tb.Exec(t, analyze+tb.Name)
+}
+
+func analyse(t *testing.T, tb *combo.Table) {
+	t.Helper()
+	tb.Exec(t, map[bool]string{true: "ANALYZE TABLE ", false: "ANALYZE "}[tb.Database.Dialect == claim.MySQL]+tb.Name)
 }
 
 // snapshot holds a transaction open that sees the table as it is now.

@@ -58,10 +58,10 @@ func run(ctx context.Context) error {
 	dir := flag.String("dir", os.TempDir(), "folder for the servers' data: its disk is what is measured")
 	tell := flag.Bool("statements", false, "show after each run what PostgreSQL spent its time on")
 	profiles := flag.String("profiles", "", "folder for a CPU profile of each contender of ours")
-	fill := flag.String("fill", "", "measure nothing: put the figures of -out's report.json into this document")
+	fill := flag.Bool("fill", false, "measure nothing: put the figures of -out's report.json into the documents named behind the flags")
 	flag.Parse()
-	if *fill != "" {
-		return fillDocument(filepath.Join(*out, "report.json"), *fill)
+	if *fill {
+		return fillDocuments(filepath.Join(*out, "report.json"), flag.Args())
 	}
 	scale := bench.Scale{Rows: 100000, Rounds: 5, Quick: *quick}
 	if *quick {
@@ -89,20 +89,25 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-func fillDocument(report, path string) error {
+func fillDocuments(report string, paths []string) error {
 	r, err := bench.ReadReport(report)
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		filled, ok := r.Fill(string(text))
+		if !ok {
+			return fmt.Errorf("%s has no %q", path, strings.TrimSpace(bench.TableBegins))
+		}
+		if err := os.WriteFile(path, []byte(filled), 0o644); err != nil {
+			return err
+		}
 	}
-	filled, ok := r.Fill(string(text))
-	if !ok {
-		return fmt.Errorf("%s has no %q", path, strings.TrimSpace(bench.TableBegins))
-	}
-	return os.WriteFile(path, []byte(filled), 0o644)
+	return nil
 }
 
 // measure writes the report after each group: a run that is ended early is not
