@@ -3,6 +3,7 @@ package sendonce
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -154,7 +155,9 @@ func (l *loop[T]) add(b Batch[T], began time.Time) {
 	if h.alone {
 		l.alones++
 	}
-	for _, j := range l.jobs(h, b.Items) {
+	all := l.jobs(h, b.Items)
+	for i := range all {
+		j := &all[i]
 		if l.stopping {
 			l.giveBack(j, Released, 0)
 			continue
@@ -167,28 +170,25 @@ func (l *loop[T]) add(b Batch[T], began time.Time) {
 
 // jobs divides a batch, and puts aside what can't be read. They share a few
 // arrays, so that a row costs few allocations. l.mu is held.
-func (l *loop[T]) jobs(h *held, items []Item[T]) []*job[T] {
-	good := items[:0]
-	for _, item := range items {
+func (l *loop[T]) jobs(h *held, items []Item[T]) []job[T] {
+	good := slices.DeleteFunc(items, func(item Item[T]) bool {
 		if item.Err != nil {
 			l.marks = append(l.marks, Result{Key: item.Key, Token: h.token, Outcome: Dead, Reason: reasonOf(item.Err)})
 			l.marked.Broadcast()
-			continue
 		}
-		good = append(good, item)
-	}
+		return item.Err != nil
+	})
 	rows := make([]attempt, len(good))
-	for i, item := range good {
-		rows[i] = attempt{item.Key, item.Attempt}
+	for i := range good {
+		rows[i] = attempt{good[i].Key, good[i].Attempt}
 	}
 	n := (len(good) + l.cfg.GroupSize - 1) / l.cfg.GroupSize
-	all, out := make([]job[T], n), make([]*job[T], n)
+	all := make([]job[T], n)
 	for i := range all {
 		from, to := i*l.cfg.GroupSize, min((i+1)*l.cfg.GroupSize, len(good))
-		all[i] = job[T]{items: good[from:to:to], slot: slot{b: h, rows: rows[from:to:to]}}
-		out[i] = &all[i]
+		all[i].items, all[i].b, all[i].rows = good[from:to:to], h, rows[from:to:to]
 	}
-	return out
+	return all
 }
 
 // rest waits, at most until something wakes the loop.
