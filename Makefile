@@ -27,7 +27,7 @@ simulation: ## 100,000 schedules of the loop, 5,000 with -race, and planted faul
 simulate: ## 1,000,000 schedules of the loop (SENDONCE_SEEDS: another number); the result is in simulate.txt
 	SENDONCE_SEEDS=$${SENDONCE_SEEDS:-1000000} SENDONCE_RESULT=simulate.txt go test -count=1 -timeout 0 -run '^TestSimulation$$' -v .
 
-bench: ## strategies against each other, rivals and hand-written loops; the result is in docs/bench (an hour, an idle machine)
+bench: ## strategies against each other, rivals and hand-written loops; the result is in docs/bench (a quarter of an hour, an idle machine)
 	@cd internal/bench && go run ./cmd/bench -out ../../docs/bench
 	@$(MAKE) figures
 

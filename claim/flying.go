@@ -75,21 +75,19 @@ func take[T any](f *flying, token int64, items []sendonce.Item[T]) {
 	f.up += len(items)
 }
 
-// aloft returns the results whose rows are in the air, with the attempts that they
-// were read with: what comes for others is a repeat, or comes too late.
-func (f *flying) aloft(rs []sendonce.Result) (up []sendonce.Result, attempts dialect.Tokens) {
+// aloft returns for each result the attempts that its row was read with, or -1 if
+// the row is not in the air: then the result is a repeat, or comes too late.
+func (f *flying) aloft(rs []sendonce.Result) dialect.Tokens {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	attempts = make(dialect.Tokens, 0, len(rs))
-	up = slices.DeleteFunc(slices.Clone(rs), func(r sendonce.Result) bool {
-		fl := f.rows[r.Key]
-		if fl == nil || fl.token != r.Token || fl.landed {
-			return true
+	attempts := make(dialect.Tokens, len(rs))
+	for i, r := range rs {
+		attempts[i] = -1
+		if fl := f.rows[r.Key]; fl != nil && fl.token == r.Token && !fl.landed {
+			attempts[i] = fl.attempts
 		}
-		attempts = append(attempts, fl.attempts)
-		return false
-	})
-	return up, attempts
+	}
+	return attempts
 }
 
 // seen returns the attempts that a row was read with under that token, -1 if it

@@ -147,7 +147,7 @@ func (s *store) Settle(ctx context.Context, rs []sendonce.Result) ([]sendonce.Ex
 		return s.settleGroups(ctx, s.db, groups)
 	}
 	var out []sendonce.Exception
-	err := s.inTx(ctx, "record results", func(tx dialect.Tx) (err error) {
+	err := s.inTx(ctx, recordResults, func(tx dialect.Tx) (err error) {
 		out, err = s.settleGroups(ctx, tx, groups)
 		return err
 	})
@@ -168,13 +168,24 @@ type settleGroup struct {
 	rs      []sendonce.Result
 }
 
+const recordResults = "record results" // what an error says could not be done
+
+func allOf(rs []sendonce.Result, o sendonce.Outcome) bool {
+	return !slices.ContainsFunc(rs, func(r sendonce.Result) bool { return r.Outcome != o })
+}
+
+// alike: all are the first one.
+func alike(ns dialect.Tokens) bool {
+	return !slices.ContainsFunc(ns, func(n int64) bool { return n != ns[0] })
+}
+
 // together: any number of such results is one statement.
 func together(o sendonce.Outcome) bool { return o == sendonce.Done || o == sendonce.Released }
 
 // group sorts results by outcome and key: rows are locked in key order. Those of
 // one statement stay as they are: write sorts their keys, which costs less.
 func (s *store) group(rs []sendonce.Result) []settleGroup {
-	if len(rs) > 0 && together(rs[0].Outcome) && !slices.ContainsFunc(rs, func(r sendonce.Result) bool { return r.Outcome != rs[0].Outcome }) {
+	if len(rs) > 0 && together(rs[0].Outcome) && allOf(rs, rs[0].Outcome) {
 		return []settleGroup{{rs[0].Outcome, rs}}
 	}
 	sorted := slices.Clone(rs)
@@ -251,20 +262,19 @@ func (s *store) settleOneByOne(ctx context.Context, groups []settleGroup) ([]sen
 // write runs the statement of a group and returns how many rows it wrote. Each
 // changes the status, so that changed and matched rows are the same number.
 func (s *store) write(ctx context.Context, q dialect.Querier, g settleGroup, reason bool) (int64, error) {
-	const what = "record results"
 	if !together(g.outcome) {
 		st, args := s.bindOpinion(g, reason && s.lastError != "")
-		return s.exec(ctx, q, what, st, args)
+		return s.exec(ctx, q, recordResults, st, args)
 	}
 	one, pairs := s.settle.done, s.settle.donePairs
 	if g.outcome == sendonce.Released {
 		one, pairs = s.settle.release, s.settle.releasePairs
 	}
 	keys, tokens := inOrder(g.rs)
-	if !slices.ContainsFunc(tokens, func(t int64) bool { return t != tokens[0] }) {
-		return s.exec(ctx, q, what, one, dialect.Args{"keys": keys, "token": tokens[0]})
+	if alike(tokens) {
+		return s.exec(ctx, q, recordResults, one, dialect.Args{"keys": keys, "token": tokens[0]})
 	}
-	return s.exec(ctx, q, what, pairs, dialect.Args{"keys": keys, "tokens": tokens, "pairs": dialect.Pairs{Keys: keys, Tokens: tokens}})
+	return s.exec(ctx, q, recordResults, pairs, dialect.Args{"keys": keys, "tokens": tokens, "pairs": dialect.Pairs{Keys: keys, Tokens: tokens}})
 }
 
 // inOrder lists keys, ascending, with their tokens. SQLite makes an index of a list:

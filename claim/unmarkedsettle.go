@@ -159,35 +159,36 @@ func (u *Unmarked[T]) settleOnce(ctx context.Context, lease lock.Lease, rs []sen
 // settleDone records rows that were all sent, and nothing happened to any of them,
 // in one statement. Where it answers false, nothing is known: settleOnce finds out.
 func (u *Unmarked[T]) settleDone(ctx context.Context, lease lock.Lease, rs []sendonce.Result) (bool, error) {
-	if u.settle.held == nil || slices.ContainsFunc(rs, func(r sendonce.Result) bool { return r.Outcome != sendonce.Done }) {
+	if u.settle.held == nil || !allOf(rs, sendonce.Done) {
 		return false, nil
 	}
-	up, attempts := u.flying.aloft(rs)
-	if len(up) < len(rs) {
+	attempts := u.flying.aloft(rs)
+	if slices.Contains(attempts, -1) {
 		return false, nil
 	}
 	st, args := u.settle.held, leases.Args(lease)
-	keys := keysOfResults(up)
-	args["keys"], args["attempts"] = keys, attempts[0]
-	if slices.ContainsFunc(attempts, func(n int64) bool { return n != attempts[0] }) {
+	args["keys"], args["attempts"] = keysOfResults(rs), attempts[0]
+	if !alike(attempts) {
 		st, args["tokens"] = u.settle.heldPairs, attempts
 	}
 	n, err := u.store.exec(ctx, u.store.db, recordResults, st, args)
 	return n == int64(len(rs)), err
 }
 
-const recordResults = "record results"
-
 // write runs the statement of a group for those of its rows that are in the air:
 // what comes for others is a repeat, or comes too late.
 func (u *Unmarked[T]) write(ctx context.Context, tx dialect.Tx, g settleGroup, reasons bool) (int64, error) {
-	rs, attempts := u.flying.aloft(g.rs)
-	flying := settleGroup{g.outcome, rs}
-	if len(rs) == 0 {
+	flying, attempts := settleGroup{outcome: g.outcome}, dialect.Tokens{}
+	for i, n := range u.flying.aloft(g.rs) {
+		if n >= 0 {
+			flying.rs, attempts = append(flying.rs, g.rs[i]), append(attempts, n)
+		}
+	}
+	if len(flying.rs) == 0 {
 		return 0, nil
 	}
 	if g.outcome == sendonce.Done {
-		keys := keysOfResults(rs)
+		keys := keysOfResults(flying.rs)
 		return u.store.exec(ctx, tx, recordResults, u.settle.done, dialect.Args{
 			"keys": keys, "tokens": attempts, "pairs": dialect.Pairs{Keys: keys, Tokens: attempts},
 		})

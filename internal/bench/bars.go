@@ -38,6 +38,14 @@ func (r Ratio) String() string {
 // found is the results by name.
 type found map[string]*Result
 
+func byName(results []Result) found {
+	f := found{}
+	for i := range results {
+		f[results[i].Spec.Name] = &results[i]
+	}
+	return f
+}
+
 // paired is the median over rounds of one contender's figure divided by another's
 // in the same round.
 func (f found) paired(a, b string, get func(Figures) float64) (float64, bool) {
@@ -57,10 +65,7 @@ func rate(f Figures) float64 { return f.RowsPerSecond }
 // Ratios compares what was measured with the bars. A bar whose contenders were
 // left out is left out too.
 func Ratios(results []Result) []Ratio {
-	f := found{}
-	for i := range results {
-		f[results[i].Spec.Name] = &results[i]
-	}
+	f := byName(results)
 	var rs []Ratio
 	rates := []struct {
 		name, a, b string

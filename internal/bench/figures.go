@@ -37,11 +37,7 @@ func (r *Report) Short() string {
 	if len(r.Groups) == 0 {
 		return b.String()
 	}
-	all := found{}
-	for i := range r.Groups[0].Results {
-		x := &r.Groups[0].Results[i]
-		all[x.Spec.Name] = x
-	}
+	all := byName(r.Groups[0].Results)
 	for _, x := range r.Groups[0].Results {
 		if strings.HasPrefix(x.Spec.Job.Contender, "limit-") {
 			continue

@@ -90,7 +90,6 @@ func (s *sqlite) columns() map[string]string {
 
 func (s *sqlite) prune() *dialect.Stmt { return s.pruning }
 
-// look: a transaction that writes has the file to itself.
 func (s *sqlite) look() string {
 	return "SELECT fence, until, until <= " + liteNow + " FROM " + s.table + " WHERE name = :name"
 }
