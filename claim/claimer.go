@@ -157,7 +157,7 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 		if len(b.Items) > 0 {
 			slices.SortFunc(b.Items, func(x, y sendonce.Item[T]) int { return compareKeys(x.Key, y.Key) })
 			b.More = len(b.Items) < req.Limit
-			w.found(limit * c.share)
+			w.found(len(b.Items), limit, c.share, b.Items[0].Key, b.Items[len(b.Items)-1].Key)
 			// If the cursor can't be moved it stays, and the next claim walks
 			// over these rows again: the rows are ours all the same.
 			_ = c.advance(ctx, b.Items)
@@ -186,8 +186,7 @@ func (c *claimer[T]) claimFresh(ctx context.Context, req sendonce.ClaimRequest, 
 // advance moves the cursor behind what was taken. Only the database knows the
 // order of its texts.
 func (c *claimer[T]) advance(ctx context.Context, items []sendonce.Item[T]) error {
-	if c.keyKind == dialect.KeyInt || c.keyKind == dialect.KeyUint {
-		c.walker.cur = items[len(items)-1].Key
+	if c.walker.reached(items[len(items)-1].Key) {
 		return nil
 	}
 	keys := make(dialect.Keys, len(items))

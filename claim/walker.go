@@ -22,6 +22,9 @@ const (
 	windowMin    = 2_000
 	windowClaims = 50
 	windowGrowth = 4
+	// denseParts: a claim that fits so often into a window says that its rows lie
+	// close together.
+	denseParts = 3
 
 	// frontProbes halve the span of keys this often, looking at so many rows
 	// each time.
@@ -72,10 +75,12 @@ type walker struct {
 
 // leg is the cursor in one part of a lap.
 type leg struct {
-	cur     sendonce.Key // the last key looked at; nil: before the first
-	end     sendonce.Key // of the window at hand; nil: not known
-	size    int          // rows of the next window
-	wrapped bool         // this is the second part, from the first row to start
+	cur      sendonce.Key // the last key looked at; nil: before the first
+	end      sendonce.Key // of the window at hand; nil: not known
+	size     int          // rows of the next window
+	dense    bool         // fresh rows lie so close that a window needs no look-up
+	reckoned bool         // end was reckoned so: there may be no such key, and the cursor never goes there
+	wrapped  bool         // this is the second part, from the first row to start
 }
 
 type trailMark struct {
@@ -153,6 +158,11 @@ func (s *store) guessStart(ctx context.Context, scatter bool) (sendonce.Key, err
 	if err != nil || !first.Valid {
 		return nil, err
 	}
+	if !scatter { // nothing was sent yet, as it seems
+		if n, err := s.freshBehind(ctx, first.Int64-1); err != nil || n == probeRows {
+			return nil, err
+		}
+	}
 	// lo is the first row, or has finished rows around it.
 	lo, hi := first.Int64, last.Int64
 	for range frontProbes {
@@ -161,11 +171,11 @@ func (s *store) guessStart(ctx context.Context, scatter bool) (sendonce.Key, err
 			break
 		}
 		mid := int64(uint64(lo) + span/2)
-		waiting, err := s.waitsBehind(ctx, mid)
+		waiting, err := s.freshBehind(ctx, mid)
 		if err != nil {
 			return nil, err
 		}
-		if waiting {
+		if waiting > 0 {
 			hi = mid
 		} else {
 			lo = mid
@@ -179,16 +189,18 @@ func (s *store) guessStart(ctx context.Context, scatter bool) (sendonce.Key, err
 	return lo, nil
 }
 
-// waitsBehind reports whether one of the next rows is fresh.
-func (s *store) waitsBehind(ctx context.Context, key int64) (found bool, err error) {
+// freshBehind counts how many of the next rows are fresh.
+func (s *store) freshBehind(ctx context.Context, key int64) (n int, err error) {
 	err = s.query(ctx, s.db, "look for the first fresh row", s.walker.probe, dialect.Args{"from": key}, func(rows *sql.Rows) error {
 		var status sql.NullString
 		var fresh bool
 		err := rows.Scan(&status, &fresh)
-		found = found || fresh && s.state(status.String) == pending
+		if fresh && s.state(status.String) == pending {
+			n++
+		}
 		return err
 	})
-	return found, err
+	return n, err
 }
 
 // randomUUID is a valid one: MariaDB takes others for NULL.
@@ -201,6 +213,7 @@ func randomUUID() string {
 // there is nothing to look at now.
 func (s *store) nextWindow(ctx context.Context, now time.Time) (bool, error) {
 	w := &s.walker
+	w.reckon()
 	for w.end == nil {
 		end, err := s.windowEnd(ctx)
 		if err != nil {
@@ -226,6 +239,42 @@ func (s *store) nextWindow(ctx context.Context, now time.Time) (bool, error) {
 		s.publish()
 	}
 	return true, nil
+}
+
+// reckon sets a window by adding to the cursor, where that surely is no larger than
+// one that was looked up, and just as surely has rows to give: a look-up reads all its
+// keys.
+func (w *walker) reckon() {
+	if w.end != nil || !w.dense {
+		return
+	}
+	switch cur := w.cur.(type) {
+	case int64:
+		w.end = reckoned(cur, w.size, w.bound())
+	case uint64:
+		w.end = reckoned(cur, w.size, w.bound())
+	}
+	w.reckoned = w.end != nil
+}
+
+// bound is the key that the leg ends with; nil: none.
+func (w *walker) bound() sendonce.Key {
+	if w.wrapped {
+		return w.start
+	}
+	return nil
+}
+
+// reckoned is the end of a window of so many keys; nil if there is none.
+func reckoned[K int64 | uint64](cur K, size int, bound sendonce.Key) sendonce.Key {
+	end := cur + K(size)
+	if last, ok := bound.(K); ok {
+		end = min(end, last)
+	}
+	if end <= cur { // also beyond the largest number
+		return nil
+	}
+	return end
 }
 
 // publish tells the patrol how far every fresh row was seen. Only keys that grow
@@ -341,13 +390,48 @@ func (w *walker) newLap(now time.Time) {
 
 // passed moves the cursor to the end of the window, which has nothing more.
 func (w *walker) passed() {
+	if w.reckoned { // and was no window: see where the next rows are
+		w.end, w.dense, w.reckoned = nil, false, false
+		return
+	}
 	w.cur, w.end = w.end, nil
 	w.size = min(w.size*windowGrowth, windowRows)
 }
 
-// found says that the window had rows to give.
-func (w *walker) found(limit int) {
-	w.size = min(max(windowMin, windowClaims*limit), windowRows)
+// found says that the window had rows to give: so many of a limit, the keys of the
+// first and the last. The cursor is not moved yet.
+func (w *walker) found(rows, limit, share int, first, last sendonce.Key) {
+	w.size = min(max(windowMin, windowClaims*limit*share), windowRows)
+	w.dense = rows == limit && near(first, last, w.size/denseParts)
+	if w.dense || w.reckoned {
+		w.end, w.reckoned = nil, false
+	}
+}
+
+// near says that keys are numbers and at most so far apart.
+func near(first, last sendonce.Key, most int) bool {
+	switch first := first.(type) {
+	case int64:
+		return uint64(last.(int64))-uint64(first) <= uint64(most)
+	case uint64:
+		return last.(uint64)-first <= uint64(most)
+	}
+	return false
+}
+
+// reached moves the cursor to the last row that was taken, where keys are numbers,
+// which also may be the end of the table. It returns false for others.
+func (w *walker) reached(last sendonce.Key) bool {
+	switch last.(type) {
+	case int64, uint64:
+	default:
+		return false
+	}
+	w.cur = last
+	if !w.wrapped && (w.top == nil || compareKeys(w.top, last) < 0) {
+		w.top = last
+	}
+	return true
 }
 
 // leaveTrail notes where the cursor stands, now and then.

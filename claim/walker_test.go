@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -152,12 +153,61 @@ func TestWindowSizes(t *testing.T) {
 		w.nothingUpTo(1)
 	}
 	assert.Equal(t, windowRows, w.size)
-	w.found(1)
+	w.found(1, 1, 1, int64(1), int64(1))
 	assert.Equal(t, windowMin, w.size)
-	w.found(100)
+	w.found(100, 100, 1, int64(1), int64(100))
 	assert.Equal(t, 100*windowClaims, w.size)
-	w.found(1_000_000)
+	w.found(100, 100, 3, int64(1), int64(300))
+	assert.Equal(t, 300*windowClaims, w.size)
+	w.found(1_000_000, 1_000_000, 1, int64(1), int64(1_000_000))
 	assert.Equal(t, windowRows, w.size)
+}
+
+// Where fresh rows lie close together a window is reckoned; its end may be no row,
+// so the cursor never goes there.
+func TestWindowIsReckoned(t *testing.T) {
+	w := walk(t, int64(500))
+	w.end = int64(2500)
+	claim := func(rows int, first, last int64) {
+		w.found(rows, 100, 1, first, last)
+		assert.True(t, w.reached(last))
+		w.reckon()
+	}
+	claim(100, 501, 600)
+	assert.Equal(t, int64(5600), w.end, "50 claims")
+	assert.Equal(t, int64(600), w.top)
+	claim(100, 601, 2200)
+	assert.Equal(t, int64(7200), w.end, "it goes along with the cursor")
+	claim(100, 2201, 4200)
+	assert.Nil(t, w.end, "they are not close: the next window is looked up")
+	claim(100, 4201, 4300)
+	claim(99, 4301, 4399)
+	assert.Nil(t, w.end, "there are no more in it")
+	claim(100, 4400, 4499)
+	w.passed()
+	assert.Equal(t, int64(4499), w.cur)
+	w.reckon()
+	assert.Nil(t, w.end, "nothing was found: the next window is looked up")
+
+	w.wrapped, w.start, w.top = true, int64(500), int64(9000)
+	claim(100, 1, 100)
+	assert.Equal(t, int64(500), w.end, "not beyond where the lap began")
+	assert.Equal(t, int64(9000), w.top)
+	claim(100, 401, 500)
+	assert.Nil(t, w.end)
+
+	assert.False(t, w.reached("text"))
+	w.found(100, 100, 1, "a", "b")
+	assert.False(t, w.dense)
+}
+
+func TestReckonedStaysInRange(t *testing.T) {
+	assert.Nil(t, reckoned(int64(math.MaxInt64-5), 100, nil))
+	assert.Nil(t, reckoned(uint64(math.MaxUint64-5), 100, nil))
+	assert.Equal(t, uint64(107), reckoned(uint64(7), 100, nil))
+	assert.Equal(t, int64(-1), reckoned(int64(math.MinInt64), math.MaxInt64, nil))
+	assert.False(t, near(int64(math.MinInt64), int64(math.MaxInt64), windowRows))
+	assert.True(t, near(uint64(1), uint64(4), 3))
 }
 
 // What the patrol is told about passed rows: nothing before a lap is over,
