@@ -3,6 +3,7 @@ package sendonce
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 )
@@ -155,22 +156,19 @@ func (l *loop[T]) add(b Batch[T], began time.Time) {
 	if h.alone {
 		l.alones++
 	}
-	all := l.jobs(h, b.Items)
-	for i := range all {
-		j := &all[i]
+	for j := range l.jobs(h, b.Items) {
 		if l.stopping {
 			l.giveBack(j, Released, 0)
 			continue
 		}
-		l.ready = append(l.ready, j)
+		l.ready.add(j)
 		l.waiting += len(j.items)
 	}
-	l.startable.Broadcast()
+	l.startable.Signal()
 }
 
-// jobs divides a batch, and puts aside what can't be read. They share a few
-// arrays, so that a row costs few allocations. l.mu is held.
-func (l *loop[T]) jobs(h *held, items []Item[T]) []job[T] {
+// jobs divides a batch, and puts aside what can't be read. l.mu is held.
+func (l *loop[T]) jobs(h *held, items []Item[T]) iter.Seq[job[T]] {
 	good := slices.DeleteFunc(items, func(item Item[T]) bool {
 		if item.Err != nil {
 			l.marks = append(l.marks, Result{Key: item.Key, Token: h.token, Outcome: Dead, Reason: reasonOf(item.Err)})
@@ -182,13 +180,14 @@ func (l *loop[T]) jobs(h *held, items []Item[T]) []job[T] {
 	for i := range good {
 		rows[i] = attempt{good[i].Key, good[i].Attempt}
 	}
-	n := (len(good) + l.cfg.GroupSize - 1) / l.cfg.GroupSize
-	all := make([]job[T], n)
-	for i := range all {
-		from, to := i*l.cfg.GroupSize, min((i+1)*l.cfg.GroupSize, len(good))
-		all[i].items, all[i].b, all[i].rows = good[from:to:to], h, rows[from:to:to]
+	return func(yield func(job[T]) bool) {
+		for from := 0; from < len(good); from += l.cfg.GroupSize {
+			to := min(from+l.cfg.GroupSize, len(good))
+			if !yield(job[T]{h, good[from:to:to], rows[from:to:to]}) {
+				return
+			}
+		}
 	}
-	return all
 }
 
 // rest waits, at most until something wakes the loop.

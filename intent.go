@@ -18,10 +18,10 @@ type intent struct {
 
 // intend records that the rows are about to be sent. After an error they may not
 // be.
-func (l *loop[T]) intend(j *job[T]) error {
-	in := &intent{refs: make([]Ref, len(j.rows)), done: make(chan struct{})}
-	for i, a := range j.rows {
-		in.refs[i] = Ref{Key: a.key, Token: j.b.token}
+func (l *loop[T]) intend(s *slot[T]) error {
+	in := &intent{refs: make([]Ref, len(s.rows)), done: make(chan struct{})}
+	for i, a := range s.rows {
+		in.refs[i] = Ref{Key: a.key, Token: s.b.token}
 	}
 	l.mu.Lock()
 	if l.noIntents {
@@ -40,10 +40,10 @@ func (l *loop[T]) intend(j *job[T]) error {
 	if err := context.Cause(l.work); err != nil {
 		return err
 	}
-	if in.lost || !j.b.mayBegin() || !l.inTime(j, time.Now()) {
+	if in.lost || !s.b.mayBegin() || !l.inTime(&s.job, time.Now()) {
 		return ErrLost
 	}
-	j.began, j.working = time.Now(), true
+	s.began, s.working = time.Now(), true
 	return nil
 }
 

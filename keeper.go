@@ -81,11 +81,9 @@ func (l *loop[T]) renew(ctx context.Context) bool {
 // giveUpWaiting gives back what has waited for a slot for a whole lease: others
 // may have one free. l.mu is held.
 func (l *loop[T]) giveUpWaiting(now time.Time) {
-	for len(l.ready) > 0 && now.Sub(l.ready[0].b.claimed) > l.cfg.Lease {
-		j := l.ready[0]
-		l.take(0)
+	for l.ready.len() > 0 && now.Sub(l.ready.at(0).b.claimed) > l.cfg.Lease {
 		l.letOthersClaim()
-		l.giveBack(j, Released, 0)
+		l.giveBack(l.take(0), Released, 0)
 	}
 }
 
@@ -129,6 +127,9 @@ func (l *loop[T]) watch(now time.Time) (news events) {
 	}
 	hopeless := map[*held]int{} // rows that are not waited for any more
 	for s := range l.slots {
+		if !s.atWork {
+			continue
+		}
 		over := now.Sub(s.began) - l.cfg.SendTimeout
 		if s.working && over > l.cfg.margin() && !s.stuck {
 			l.getsStuck(s, over, &news)
@@ -168,7 +169,7 @@ func (l *loop[T]) giveUpOn(hopeless map[*held]int) {
 
 // getsStuck: the claim begins no more rows, and those not begun are given back.
 // l.mu is held.
-func (l *loop[T]) getsStuck(s *slot, over time.Duration, news *events) {
+func (l *loop[T]) getsStuck(s *slot[T], over time.Duration, news *events) {
 	s.stuck, s.b.spent = true, true
 	l.stuck++
 	l.sweep()

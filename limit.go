@@ -3,7 +3,6 @@ package sendonce
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -29,31 +28,31 @@ type Pauser interface {
 // permitted waits until a job may be begun by the Limiter's word, and by that of
 // a provider that has throttled us. If it may not be, it is given back, or waits
 // again with the others.
-func (l *loop[T]) permitted(j *job[T]) bool {
+func (l *loop[T]) permitted(s *slot[T]) bool {
 	if l.cfg.Limiter == nil && l.paused() == 0 {
 		return true
 	}
-	ctx, cancel := context.WithCancel(j.b.ctx)
+	ctx, cancel := context.WithCancel(s.b.ctx)
 	defer cancel()
 	defer context.AfterFunc(l.going, cancel)()
-	allowed := l.permission(ctx, len(j.items))
+	allowed := l.permission(ctx, len(s.items))
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	allowed = allowed && !l.stopping && j.b.mayBegin()
-	if allowed && l.inTime(j, now) {
-		j.began, j.working = now, l.cfg.Delivery == AtLeastOnce
+	allowed = allowed && !l.stopping && s.b.mayBegin()
+	if allowed && l.inTime(&s.job, now) {
+		s.began, s.working = now, l.cfg.Delivery == AtLeastOnce
 		return true
 	}
-	l.vacate(&j.slot)
+	l.vacate(s)
 	if allowed { // the keeper or the watchman decides on it
-		l.ready = slices.Insert(l.ready, 0, j)
-		l.waiting += len(j.items)
+		l.ready.putFirst(s.job)
+		l.waiting += len(s.items)
 		return false
 	}
 	l.letOthersClaim()
-	l.giveBack(j, Released, 0)
+	l.giveBack(s.job, Released, 0)
 	l.startable.Broadcast()
 	return false
 }

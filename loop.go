@@ -40,14 +40,15 @@ type loop[T any] struct {
 	endable   sync.Cond // the ender waits for claims
 	intended  sync.Cond // the beginner waits for intents
 
-	ready    []*job[T]
+	ready    queue[T]
 	waiting  int // rows in ready
 	batches  map[int64]*held
 	sending  map[Key]struct{}
-	slots    map[*slot]struct{}
-	alone    bool // a row is being sent alone
-	alones   int  // live claims of such rows
-	stuck    int  // slots whose Send ignores its context
+	slots    map[*slot[T]]struct{} // of all senders
+	atWork   int                   // of them
+	alone    bool                  // a row is being sent alone
+	alones   int                   // live claims of such rows
+	stuck    int                   // slots whose Send ignores its context
 	stopping bool
 	pace     time.Duration // smoothed duration of a Send
 
@@ -105,11 +106,11 @@ func (h *held) left(lease time.Duration, now time.Time) time.Duration {
 	return left
 }
 
-// job is what one Send gets, and the slot that it is sent in.
+// job is what one Send gets.
 type job[T any] struct {
-	slot
+	b     *held
 	items []Item[T]
-	ctx   sendContext
+	rows  []attempt
 }
 
 // attempt is what is kept of an item: the Sender may change the item itself.
@@ -118,22 +119,26 @@ type attempt struct {
 	n   int
 }
 
-// slot is a Send at work.
-type slot struct {
-	b        *held
-	rows     []attempt
+// slot is a sender's place: it takes one job after the other.
+type slot[T any] struct {
+	job[T]   // that is sent, or was sent last
+	atWork   bool
 	taken    time.Time
 	began    time.Time
 	working  bool // the Sender was called, or is about to be
 	stuck    bool
 	answered bool
 	unsent   []bool // by row: answered without a send; nil: none
+
+	contexts []sendContext // to be used: an array, as one by one they cost more
+	results  []Result      // memory for the answer of a job
+	answers  []error
 }
 
 func newLoop[T any](d *Dispatcher[T], drain bool) *loop[T] {
 	l := &loop[T]{
 		Dispatcher: d, drain: drain, turn: make(chan struct{}, 1), freed: make(chan struct{}, 1), epoch: time.Now(), pace: d.cfg.SendTimeout / 2,
-		told: told{}, batches: map[int64]*held{}, sending: map[Key]struct{}{}, slots: map[*slot]struct{}{},
+		told: told{}, batches: map[int64]*held{}, sending: map[Key]struct{}{}, slots: map[*slot[T]]struct{}{},
 	}
 	for _, c := range []*sync.Cond{&l.startable, &l.hungry, &l.marked, &l.endable, &l.intended} {
 		c.L = &l.mu
@@ -195,10 +200,9 @@ func (l *loop[T]) stopAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopping = true
-	for _, j := range l.ready {
-		l.giveBack(j, Released, 0)
+	for l.ready.len() > 0 {
+		l.giveBack(l.take(0), Released, 0)
 	}
-	l.ready, l.waiting = nil, 0
 	l.startable.Broadcast()
 	l.hungry.Broadcast()
 }
@@ -271,7 +275,7 @@ func (e *StoppedError) Error() string {
 func (e *StoppedError) Unwrap() error { return e.Err }
 
 // giveBack answers rows that were not begun. l.mu is held.
-func (l *loop[T]) giveBack(j *job[T], o Outcome, after time.Duration) {
+func (l *loop[T]) giveBack(j job[T], o Outcome, after time.Duration) {
 	if j.b.gone { // nothing to answer: they are another's
 		l.settled(j.b, len(j.items))
 		return
@@ -303,7 +307,7 @@ func (l *loop[T]) settled(b *held, rows int) {
 func (l *loop[T]) health() Health {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := Health{OK: true, Unrecorded: len(l.marks) + l.marking + len(l.parked), InFlight: len(l.slots), Stuck: l.stuck}
+	h := Health{OK: true, Unrecorded: len(l.marks) + l.marking + len(l.parked), InFlight: l.atWork, Stuck: l.stuck}
 	switch {
 	case !l.failing.IsZero():
 		h.Problem = fmt.Sprintf("results could not be recorded for %v: %v", time.Since(l.failing).Round(time.Millisecond), l.failure)

@@ -67,7 +67,7 @@ func (l *loop[T]) collect(seen map[Key]struct{}) []Result {
 	}
 	clear(l.marks[len(rest):])
 	l.marks, l.marking, l.markingSince = rest, len(rs), time.Now()
-	l.startable.Broadcast()
+	l.goOn()
 	return rs
 }
 
@@ -98,7 +98,7 @@ func (l *loop[T]) record(rs []Result) bool {
 	since := l.failing
 	l.marking, l.failing = 0, time.Time{}
 	l.hungry.Broadcast()
-	l.startable.Broadcast()
+	l.goOn()
 	l.mu.Unlock()
 	if !since.IsZero() && time.Since(since) >= tellAfter {
 		l.cfg.Logger.Info("sendonce: results are recorded again", "after", time.Since(since).Round(time.Millisecond))
@@ -110,6 +110,13 @@ func (l *loop[T]) record(rs []Result) bool {
 func (l *loop[T]) behind(now time.Time) bool {
 	waiting := len(l.marks) + l.marking
 	return waiting > marksMost || l.marking > 0 && waiting > 2*l.cfg.Concurrency*l.cfg.GroupSize && now.Sub(l.markingSince) > slowMark
+}
+
+// goOn wakes senders that may have waited for results to be recorded. l.mu is held.
+func (l *loop[T]) goOn() {
+	if l.ready.len() > 0 {
+		l.startable.Broadcast()
+	}
 }
 
 // waitToRecord waits before another try. It returns false when Run has waited
@@ -344,6 +351,9 @@ func (l *loop[T]) closeMarks() (stuck []Key) {
 	l.noIntents = true
 	l.intended.Broadcast()
 	for s := range l.slots {
+		if !s.atWork {
+			continue
+		}
 		for _, a := range s.rows {
 			stuck = append(stuck, a.key)
 		}

@@ -10,14 +10,14 @@ import (
 
 // call gives a job to the Sender: but for rows that are in doubt, if what became
 // of them is known, or can't be known any more.
-func (l *loop[T]) call(ctx context.Context, j *job[T]) error {
-	if !inDoubt(j.items) || l.reconciler == nil && l.cfg.IdempotencyWindow == 0 && l.cfg.Delivery == AtLeastOnce {
-		return call(ctx, l.Dispatcher.sender.Send, j.items)
+func (l *loop[T]) call(ctx context.Context, s *slot[T]) error {
+	if !inDoubt(s.items) || l.reconciler == nil && l.cfg.IdempotencyWindow == 0 && l.cfg.Delivery == AtLeastOnce {
+		return call(ctx, l.Dispatcher.sender.Send, s.items)
 	}
-	answers := make(ItemErrors, len(j.items))
-	j.unsent = make([]bool, len(j.items))
-	l.reconcile(ctx, j, answers)
-	items, at := some(j.items, func(i int) bool { return !j.unsent[i] })
+	answers := make(ItemErrors, len(s.items))
+	s.unsent = make([]bool, len(s.items))
+	l.reconcile(ctx, s, answers)
+	items, at := some(s.items, func(i int) bool { return !s.unsent[i] })
 	if len(items) == 0 {
 		return answers
 	}
@@ -43,14 +43,14 @@ func some[T any](items []Item[T], f func(i int) bool) (chosen []Item[T], at []in
 }
 
 // reconcile answers those rows of a job that are in doubt and need no send.
-func (l *loop[T]) reconcile(ctx context.Context, j *job[T], answers ItemErrors) {
-	items, at := some(j.items, func(i int) bool { return j.items[i].InDoubt })
+func (l *loop[T]) reconcile(ctx context.Context, s *slot[T], answers ItemErrors) {
+	items, at := some(s.items, func(i int) bool { return s.items[i].InDoubt })
 	for i, answer := range l.askProvider(ctx, items) {
 		if answer.fate == unclear {
 			answer.err = l.tooLate(items[i])
 		}
 		answers[at[i]] = answer.err
-		j.unsent[at[i]] = answer.fate == accepted || answer.fate == refused || answer.fate == unclear && answer.err != nil
+		s.unsent[at[i]] = answer.fate == accepted || answer.fate == refused || answer.fate == unclear && answer.err != nil
 	}
 }
 

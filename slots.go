@@ -8,10 +8,10 @@ import (
 // sender is one of Concurrency goroutines that send. If a Sender, or a hook, ends
 // it with runtime.Goexit, another takes its place.
 func (l *loop[T]) sender(wg *sync.WaitGroup) {
-	left := true // by Goexit
-	var j *job[T]
-	var pad scratch
+	s := l.newSlot()
+	left := true   // by Goexit
 	defer func() { // whatever a hook does in the function below
+		l.dropSlot(s)
 		if left {
 			go l.sender(wg)
 			return
@@ -20,85 +20,81 @@ func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	}()
 	defer func() {
 		if left {
-			l.finish(&j.slot, &pad, l.exited(j), nil, time.Now())
+			l.finish(s, exited(s), nil, time.Now())
 		}
 	}()
-	for {
-		if j == nil {
-			j = l.next()
-		}
-		if j == nil {
-			left = false
-			return
-		}
-		j = l.send(j, &pad)
+	for more := false; more || l.next(s); {
+		more = l.send(s)
 	}
+	left = false
 }
 
-// scratch is memory of one sender, for one job after the other.
-type scratch struct {
-	results []Result
-	answers []error
+func (l *loop[T]) newSlot() *slot[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &slot[T]{}
+	l.slots[s] = struct{}{}
+	return s
 }
 
-// of returns its slices with room for n rows.
-func (p *scratch) of(n int) ([]Result, []error) {
-	if cap(p.results) < n {
-		p.results, p.answers = make([]Result, n), make([]error, n)
-	}
-	return p.results[:n], p.answers[:n]
+func (l *loop[T]) dropSlot(s *slot[T]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.slots, s)
 }
 
 // exited is the answer for a goroutine that ended in the middle of a job.
-func (l *loop[T]) exited(j *job[T]) error {
-	if !j.working {
+func exited[T any](s *slot[T]) error {
+	if !s.working {
 		return NotSent(errGoexit)
 	}
 	return Ambiguous(errGoexit)
 }
 
-// next waits for a job that may be begun, and takes it; nil when Run stops.
-func (l *loop[T]) next() *job[T] {
+// next waits for a job that may be begun, and takes it; false when Run stops.
+func (l *loop[T]) next(s *slot[T]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	s.job = job[T]{} // not to keep a batch in memory
 	for !l.stopping {
-		if j := l.pick(time.Now()); j != nil {
-			return j
+		if l.pick(s, time.Now()) {
+			// Each wakes another: where sends are short a few do them all.
+			if l.ready.len() > 0 {
+				l.startable.Signal()
+			}
+			return true
 		}
 		l.startable.Wait()
 	}
-	return nil
+	return false
 }
 
-// pick takes the first job that may be begun now.
-func (l *loop[T]) pick(now time.Time) *job[T] {
-	for i := 0; i < len(l.ready) && !l.alone && !l.behind(now); {
-		j := l.ready[i]
+// pick takes the first job that may be begun now, if there is one.
+func (l *loop[T]) pick(s *slot[T], now time.Time) bool {
+	for i := 0; i < l.ready.len() && !l.alone && !l.behind(now); {
+		j := l.ready.at(i)
 		switch {
 		case l.busy(j):
 			// A send of this row, under a claim that was lost, has not ended.
-			l.take(i)
-			l.giveBack(j, Retry, l.cfg.Lease)
+			l.giveBack(l.take(i), Retry, l.cfg.Lease)
 		case !l.inTime(j, now): // the keeper or the watchman decides on it
 			i++
 		case j.b.alone && !l.quiet():
-			return nil // what is behind it waits too, else it would never be quiet
+			return false // what is behind it waits too, else it would never be quiet
 		default:
-			l.take(i)
-			l.begin(j, now)
-			return j
+			l.begin(s, l.take(i), now)
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // sweep gives back what waits under a claim that begins no more rows. l.mu is
 // held.
 func (l *loop[T]) sweep() {
-	for i := 0; i < len(l.ready); {
-		if j := l.ready[i]; !j.b.mayBegin() {
-			l.take(i)
-			l.giveBack(j, Released, 0)
+	for i := 0; i < l.ready.len(); {
+		if !l.ready.at(i).b.mayBegin() {
+			l.giveBack(l.take(i), Released, 0)
 			continue
 		}
 		i++
@@ -106,16 +102,11 @@ func (l *loop[T]) sweep() {
 }
 
 // take removes a job from those that wait.
-func (l *loop[T]) take(i int) {
-	j := l.ready[i]
+func (l *loop[T]) take(i int) job[T] {
+	j := l.ready.take(i)
 	l.waiting -= len(j.items)
-	if i == 0 {
-		l.ready[0] = nil
-		l.ready = l.ready[1:]
-	} else {
-		l.ready = append(l.ready[:i], l.ready[i+1:]...)
-	}
 	l.hungry.Signal()
+	return j
 }
 
 func (l *loop[T]) busy(j *job[T]) bool {
@@ -133,42 +124,56 @@ func (l *loop[T]) inTime(j *job[T], now time.Time) bool {
 }
 
 // quiet: nothing is being sent, except what is stuck: that is not waited for.
-func (l *loop[T]) quiet() bool { return len(l.slots) == l.stuck }
+func (l *loop[T]) quiet() bool { return l.atWork == l.stuck }
 
-func (l *loop[T]) begin(j *job[T], now time.Time) {
-	j.taken, j.began = now, now
-	j.working = l.cfg.Delivery == AtLeastOnce && l.cfg.Limiter == nil
+func (l *loop[T]) begin(s *slot[T], j job[T], now time.Time) {
+	s.job, s.atWork, s.stuck, s.answered, s.unsent = j, true, false, false, nil
+	s.taken, s.began = now, now
+	s.working = l.cfg.Delivery == AtLeastOnce && l.cfg.Limiter == nil
 	for _, a := range j.rows {
 		l.sending[a.key] = struct{}{}
 	}
-	l.slots[&j.slot] = struct{}{}
+	l.atWork++
 	// Also what waits in front of it, and was short of time until its renewal.
 	l.alone = l.alone || j.b.alone
 }
 
-// send sends one job. Its context ends at SendTimeout, which is before the lease
-// could end, or when the claim is lost. It may return the next job.
-func (l *loop[T]) send(j *job[T], pad *scratch) *job[T] {
-	if !l.permitted(j) {
-		return nil
+// send sends a slot's job. Its context ends at SendTimeout, which is before the lease
+// could end, or when the claim is lost. It returns true if the slot has the next job
+// already.
+func (l *loop[T]) send(s *slot[T]) bool {
+	if !l.permitted(s) {
+		return false
 	}
 	if l.cfg.Delivery == AtMostOnce {
-		if err := l.intend(j); err != nil {
-			l.answer(&j.slot, notBegun(&j.slot, err), time.Now())
-			return nil
+		if err := l.intend(s); err != nil {
+			l.answer(s, notBegun(s, err), time.Now())
+			return false
 		}
 	}
-	ctx := &j.ctx
-	ctx.parent, ctx.deadline = j.b.ctx, j.began.Add(l.cfg.SendTimeout)
+	ctx := s.context(s.began.Add(l.cfg.SendTimeout))
 	defer ctx.end()
-	err := l.call(ctx, j)
+	err := l.call(ctx, s)
 	now := time.Now()
-	return l.finish(&j.slot, pad, err, ctx.errAt(now), now)
+	return l.finish(s, err, ctx.errAt(now), now)
 }
+
+// context makes that of a Send. It is not used again: the Sender may have kept it.
+func (s *slot[T]) context(deadline time.Time) *sendContext {
+	if len(s.contexts) == 0 {
+		s.contexts = make([]sendContext, contextsAtOnce)
+	}
+	c := &s.contexts[0]
+	s.contexts = s.contexts[1:]
+	c.parent, c.deadline = s.b.ctx, deadline
+	return c
+}
+
+const contextsAtOnce = 16
 
 // notBegun answers rows whose intent may have been recorded, and which were
 // surely not sent.
-func notBegun(s *slot, err error) []Result {
+func notBegun[T any](s *slot[T], err error) []Result {
 	rs := make([]Result, len(s.rows))
 	for i, a := range s.rows {
 		rs[i] = Result{Key: a.key, Token: s.b.token, Outcome: Retry, After: jitter(time.Second), Uncharged: true, Reason: reasonOf(err)}
@@ -177,11 +182,11 @@ func notBegun(s *slot, err error) []Result {
 }
 
 // finish turns the answer of a Send into results, and then tells the hooks: these
-// may end the goroutine. Where nobody is to be told it may return the next job:
+// may end the goroutine. Where nobody is to be told it may take the next job:
 // the lock is what short sends wait for.
-func (l *loop[T]) finish(s *slot, pad *scratch, err, ctxErr error, now time.Time) *job[T] {
+func (l *loop[T]) finish(s *slot[T], err, ctxErr error, now time.Time) bool {
 	took := now.Sub(s.began)
-	rs, answers := pad.of(len(s.rows))
+	rs, answers := s.room()
 	for i, a := range s.rows {
 		rs[i], answers[i] = l.cfg.judgeSafely(Ref{Key: a.key, Token: s.b.token}, a.n, err, i, ctxErr, took)
 	}
@@ -189,7 +194,7 @@ func (l *loop[T]) finish(s *slot, pad *scratch, err, ctxErr error, now time.Time
 		return l.answerAndNext(s, rs, now)
 	}
 	if !l.answer(s, rs, now) {
-		return nil
+		return false
 	}
 	l.heed(answers)
 	for i, a := range s.rows {
@@ -200,28 +205,34 @@ func (l *loop[T]) finish(s *slot, pad *scratch, err, ctxErr error, now time.Time
 		}
 		l.hooks.Sent(a.key, rs[i].Outcome, a.n, took, answers[i])
 	}
-	return nil
+	return false
 }
 
-func (l *loop[T]) answerAndNext(s *slot, rs []Result, now time.Time) *job[T] {
+// room has memory for the answer of a job.
+func (s *slot[T]) room() ([]Result, []error) {
+	n := len(s.rows)
+	if cap(s.results) < n {
+		s.results, s.answers = make([]Result, n), make([]error, n)
+	}
+	return s.results[:n], s.answers[:n]
+}
+
+func (l *loop[T]) answerAndNext(s *slot[T], rs []Result, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.answered(s, rs, now) || l.stopping {
-		return nil
-	}
-	return l.pick(now)
+	return l.answered(s, rs, now) && !l.stopping && l.pick(s, now)
 }
 
 // answer takes the results of a job to be recorded, and frees its slot. It returns
 // false if that was done before: a hook has ended the goroutine since.
-func (l *loop[T]) answer(s *slot, rs []Result, now time.Time) bool {
+func (l *loop[T]) answer(s *slot[T], rs []Result, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.answered(s, rs, now)
 }
 
 // answered is answer when l.mu is held.
-func (l *loop[T]) answered(s *slot, rs []Result, now time.Time) bool {
+func (l *loop[T]) answered(s *slot[T], rs []Result, now time.Time) bool {
 	if s.answered {
 		return false
 	}
@@ -239,12 +250,13 @@ func (l *loop[T]) answered(s *slot, rs []Result, now time.Time) bool {
 	return true
 }
 
-// vacate takes a job off those at work. l.mu is held.
-func (l *loop[T]) vacate(s *slot) {
+// vacate takes a slot off those at work. l.mu is held.
+func (l *loop[T]) vacate(s *slot[T]) {
 	for _, a := range s.rows {
 		delete(l.sending, a.key)
 	}
-	delete(l.slots, s)
+	s.atWork = false
+	l.atWork--
 	if s.stuck {
 		l.stuck--
 		l.hungry.Broadcast()

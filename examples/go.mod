@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	github.com/sendonce/sendonce => ../
+	github.com/sendonce/sendonce/internal/chart => ../internal/chart
 	github.com/sendonce/sendonce/internal/integration => ../internal/integration
 )
 
@@ -15,6 +16,7 @@ require (
 	github.com/redis/go-redis/v9 v9.17.3
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/sendonce/sendonce v0.0.0-00010101000000-000000000000
+	github.com/sendonce/sendonce/internal/chart v0.0.0-00010101000000-000000000000
 	github.com/sendonce/sendonce/internal/integration v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.11.1
 	github.com/tsenart/vegeta/v12 v12.13.0
@@ -22,7 +24,6 @@ require (
 	golang.org/x/net v0.62.0
 	golang.org/x/term v0.47.0
 	golang.org/x/text v0.43.0
-	gonum.org/v1/plot v0.17.0
 	modernc.org/sqlite v1.62.0
 )
 
@@ -97,6 +98,7 @@ require (
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
+	gonum.org/v1/plot v0.17.0 // indirect
 	google.golang.org/protobuf v1.36.1 // indirect
 	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect

@@ -5,19 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image/color"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	_ "gonum.org/v1/plot/vg/vgsvg" // for files that end with .svg
 
 	"github.com/sendonce/sendonce/claim"
+	"github.com/sendonce/sendonce/internal/chart"
 )
 
 // load is what the machine has to do, "" where that is not known.
@@ -187,22 +183,12 @@ func mapping(c *scratch) string {
 	return text + "}"
 }
 
-// chart draws the medians.
-func chart(all []*setting, path string) error {
-	p := plot.New()
-	p.Title.Text = "rows per second"
-	p.X.Min = 0
-	var values plotter.Values
+// drawChart draws the medians.
+func drawChart(all []*setting, path string) error {
 	var names []string
-	for _, s := range slices.Backward(all) {
-		values, names = append(values, s.median()), append(names, s.String())
+	var values []float64
+	for _, s := range all {
+		names, values = append(names, s.String()), append(values, s.median())
 	}
-	bars, err := plotter.NewBarChart(values, vg.Points(12))
-	if err != nil {
-		return err
-	}
-	bars.Horizontal, bars.LineStyle.Width, bars.Color = true, 0, color.RGBA{R: 0x2b, G: 0x6c, B: 0xb0, A: 0xff}
-	p.Add(bars)
-	p.NominalY(names...)
-	return p.Save(11*vg.Inch, vg.Length(len(names))*vg.Points(20)+vg.Points(70), path)
+	return chart.Bars(path, "rows per second", names, values)
 }

@@ -150,7 +150,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	fmt.Print(table(found.settings), "\n", report, "\n", found.advice(c, o))
-	if err := chart(append(found.settings, found.layouts...), o.chart); err != nil {
+	if err := drawChart(append(found.settings, found.layouts...), o.chart); err != nil {
 		return fmt.Errorf("cannot write the chart: %w: correct -chart", err)
 	}
 	fmt.Printf("\nOK, in %v: the chart is %s\n", time.Since(began).Round(time.Second), o.chart)

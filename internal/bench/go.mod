@@ -8,8 +8,8 @@ require (
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/redis/go-redis/v9 v9.17.3
 	github.com/sendonce/sendonce v0.0.0-00010101000000-000000000000
+	github.com/sendonce/sendonce/internal/chart v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.11.1
-	gonum.org/v1/plot v0.17.0
 	modernc.org/sqlite v1.62.0
 )
 
@@ -39,10 +39,14 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
+	gonum.org/v1/plot v0.17.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	modernc.org/libc v1.80.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace github.com/sendonce/sendonce => ../..
+replace (
+	github.com/sendonce/sendonce => ../..
+	github.com/sendonce/sendonce/internal/chart => ../chart
+)

@@ -3,19 +3,13 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
-	"image/color"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	_ "gonum.org/v1/plot/vg/vgsvg" // for files that end with .svg
-
 	"github.com/sendonce/sendonce/internal/bench/server"
+	"github.com/sendonce/sendonce/internal/chart"
 )
 
 // Report is what a run has found. It is written as JSON, Markdown and a chart.
@@ -144,25 +138,12 @@ func inserts(n float64) string {
 
 // chart draws the first group's rows per second.
 func (r *Report) chart(path string) error {
-	p := plot.New()
-	p.Title.Text = "rows per second, no-op sender"
-	p.X.Min = 0
-	var values plotter.Values
 	var names []string
+	var values []float64
 	if len(r.Groups) > 0 {
-		for _, x := range slices.Backward(r.Groups[0].Results) {
-			values, names = append(values, x.Median.RowsPerSecond), append(names, x.Spec.Name)
+		for _, x := range r.Groups[0].Results {
+			names, values = append(names, x.Spec.Name), append(values, x.Median.RowsPerSecond)
 		}
 	}
-	if len(values) == 0 {
-		values, names = plotter.Values{0}, []string{"nothing was measured"}
-	}
-	bars, err := plotter.NewBarChart(values, vg.Points(12))
-	if err != nil {
-		return err
-	}
-	bars.Horizontal, bars.LineStyle.Width, bars.Color = true, 0, color.RGBA{R: 0x2b, G: 0x6c, B: 0xb0, A: 0xff}
-	p.Add(bars)
-	p.NominalY(names...)
-	return p.Save(11*vg.Inch, vg.Length(len(names))*vg.Points(20)+vg.Points(70), path)
+	return chart.Bars(path, "rows per second, no-op sender", names, values)
 }

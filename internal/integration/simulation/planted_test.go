@@ -40,7 +40,7 @@ var planted = []fault{
 	{"a result is dropped when the store can't write it", "marks.go", "l.parked, l.failure = append(l.parked, rs[i]), err", "l.failure = err"},
 	{"a result is dropped when Settle fails", "marks.go", "l.unrecorded(len(rs), err)\n", "l.unrecorded(len(rs), err)\n\t\t\trs = nil\n"},
 	{"a row stands twice in one Settle", "marks.go", "if _, twice := seen[r.Key]; twice {", "if _, twice := seen[r.Key]; twice && false {"},
-	{"a stopping worker keeps what it has not begun", "loop.go", "l.giveBack(j, Released, 0)\n\t}\n\tl.ready, l.waiting", "_ = j\n\t}\n\tl.ready, l.waiting"},
+	{"a stopping worker keeps what it has not begun", "loop.go", "l.giveBack(l.take(0), Released, 0)\n\t}\n\tl.startable", "l.take(0)\n\t}\n\tl.startable"},
 
 	// The loop: sends.
 	{"a row is sent while it is being sent", "slots.go", "case l.busy(j):", "case false:"},
