@@ -3,7 +3,7 @@
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-test: ## all tests of all modules, with -race (but the examples) and real servers; installs what is missing (root)
+test: ## all tests of all modules, with real servers, and with -race where that sees anything; installs what is missing (root)
 	@scripts/test full
 
 test-short: ## the tests that need no server, under a minute

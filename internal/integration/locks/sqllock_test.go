@@ -74,15 +74,12 @@ func TestConformance(t *testing.T) {
 }
 
 func (d database) conforms(t *testing.T) {
-	h := locktest.Harness{
-		TTL:  ttl,
-		Caps: locktest.Caps{Fenced: true, PoolerSafe: d.pooled},
-		Open: d.store,
-	}
-	if d.driver == "sqlite" { // in Go, which the race detector slows down a lot
-		h.Interleavings = 200
-	}
-	locktest.Run(t, h)
+	locktest.Run(t, locktest.Harness{
+		TTL:           ttl,
+		Caps:          locktest.Caps{Fenced: true, PoolerSafe: d.pooled},
+		Open:          d.store,
+		Interleavings: 300, // on each of six databases
+	})
 }
 
 func (d database) store(t testing.TB) locktest.Store {
