@@ -106,6 +106,24 @@ func TestHookGoexit(t *testing.T) {
 	})
 }
 
+// What ends its goroutine when the answer is made, and again when it is made once
+// more, keeps neither a slot nor a row.
+func TestBackoffGoexit(t *testing.T) {
+	inFakeTime(t, 3, func(w *world) {
+		r := w.start(w.dispatcher(w.store(), func(_ context.Context, item sendonce.Item[string]) error {
+			if item.Attempt == 1 {
+				return errFlaky
+			}
+			return nil
+		}, sendonce.Config{Concurrency: 1, Backoff: func(int) time.Duration { runtime.Goexit(); return 0 }}))
+		after(time.Hour)
+		assert.Equal(t, map[string]int{memclaim.Done: 3}, w.states())
+		assert.Equal(t, 6, w.log.Count())
+		assert.Zero(t, r.Health().InFlight)
+		assert.NoError(t, r.stop())
+	})
+}
+
 func TestBackoffPanics(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		r := w.start(w.dispatcher(w.store(), func(context.Context, sendonce.Item[string]) error { return errFlaky }, sendonce.Config{

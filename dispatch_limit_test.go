@@ -213,12 +213,15 @@ func TestThrottledWithoutLimiter(t *testing.T) {
 				return sendonce.Throttled(time.Minute, errors.New("429"))
 			}
 			return nil
-		}, sendonce.Config{Concurrency: 1, BatchSize: 5})
+		}, sendonce.Config{Concurrency: 1, BatchSize: 5, Hooks: sendonce.Hooks{
+			Stuck: func(key sendonce.Key, _ time.Duration) { assert.Fail(w, "stuck", "%v waits, and is not being sent", key) },
+		}})
 		r := w.start(d)
 		after(time.Second)
 		claims := s.claims.Load()
 		after(58 * time.Second)
 		assert.Equal(w, 1, w.log.Count())
+		assert.True(w, r.Health().OK, r.Health().Problem)
 		assert.Equal(w, claims, s.claims.Load(), "nothing is claimed while nothing may be sent")
 		after(3 * time.Second)
 		assert.Equal(w, 30, w.states()[memclaim.Done])

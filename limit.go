@@ -32,6 +32,9 @@ func (l *loop[T]) permitted(s *slot[T]) bool {
 	if l.cfg.Limiter == nil && l.paused() == 0 {
 		return true
 	}
+	l.mu.Lock()
+	s.working = false // a wait is no send that gets stuck
+	l.mu.Unlock()
 	ctx, cancel := context.WithCancel(s.b.ctx)
 	defer cancel()
 	defer context.AfterFunc(l.going, cancel)()

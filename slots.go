@@ -10,7 +10,10 @@ import (
 func (l *loop[T]) sender(wg *sync.WaitGroup) {
 	s := l.newSlot()
 	left := true   // by Goexit
-	defer func() { // whatever a hook does in the function below
+	defer func() { // whatever a hook, or Backoff, does in the function below
+		if s.atWork {
+			l.answer(s, l.ownAnswer(s), time.Now())
+		}
 		l.dropSlot(s)
 		if left {
 			go l.sender(wg)
@@ -49,6 +52,18 @@ func exited[T any](s *slot[T]) error {
 		return NotSent(errGoexit)
 	}
 	return Ambiguous(errGoexit)
+}
+
+// ownAnswer is the answer for such a job that asks nobody: what is the user's has
+// ended the goroutine twice.
+func (l *loop[T]) ownAnswer(s *slot[T]) []Result {
+	cfg := l.cfg
+	cfg.Backoff = backoff
+	rs := make([]Result, len(s.rows))
+	for i, a := range s.rows {
+		rs[i] = cfg.judge(Ref{Key: a.key, Token: s.b.token}, a.n, exited(s), nil, time.Since(s.began))
+	}
+	return rs
 }
 
 // next waits for a job that may be begun, and takes it; false when Run stops.

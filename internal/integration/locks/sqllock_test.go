@@ -55,12 +55,11 @@ func (d database) migrated(t testing.TB) (*servers.Database, *sql.DB) {
 	return at, db
 }
 
-// PostgreSQL goes beside the others: most of the time cases wait for leases.
+// The three kinds of database go side by side: most of the time cases wait for leases.
 func TestConformance(t *testing.T) {
-	lanes := map[bool][]database{}
+	lanes := map[sqllock.Dialect][]database{}
 	for _, d := range databases() {
-		postgres := d.dialect == sqllock.Postgres
-		lanes[postgres] = append(lanes[postgres], d)
+		lanes[d.dialect] = append(lanes[d.dialect], d)
 	}
 	var wg sync.WaitGroup
 	for _, ds := range lanes {
