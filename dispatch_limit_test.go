@@ -214,7 +214,9 @@ func TestThrottledWithoutLimiter(t *testing.T) {
 			}
 			return nil
 		}, sendonce.Config{Concurrency: 1, BatchSize: 5, Hooks: sendonce.Hooks{
-			Stuck: func(key sendonce.Key, _ time.Duration) { assert.Fail(w, "stuck", "%v waits, and is not being sent", key) },
+			Stuck: func(key sendonce.Key, _ time.Duration) {
+				assert.Fail(w, "stuck", "%v waits, and is not being sent", key)
+			},
 		}})
 		r := w.start(d)
 		after(time.Second)

@@ -158,8 +158,8 @@ func (s *store) guessStart(ctx context.Context, scatter bool) (sendonce.Key, err
 	if err != nil || !first.Valid {
 		return nil, err
 	}
-	if !scatter { // nothing was sent yet, as it seems
-		if n, err := s.freshBehind(ctx, first.Int64-1); err != nil || n == probeRows {
+	if !scatter {
+		if yes, err := s.untouched(ctx, first.Int64, last.Int64); err != nil || yes {
 			return nil, err
 		}
 	}
@@ -187,6 +187,17 @@ func (s *store) guessStart(ctx context.Context, scatter bool) (sendonce.Key, err
 		return nil, nil
 	}
 	return lo, nil
+}
+
+// untouched reports whether nothing was sent yet, as it seems: the first rows are all
+// fresh, and there are fresh ones in the middle.
+func (s *store) untouched(ctx context.Context, first, last int64) (bool, error) {
+	n, err := s.freshBehind(ctx, first-1)
+	if err != nil || n < probeRows {
+		return false, err
+	}
+	n, err = s.freshBehind(ctx, int64(uint64(first)+(uint64(last)-uint64(first))/2))
+	return n > 0, err
 }
 
 // freshBehind counts how many of the next rows are fresh.
