@@ -73,11 +73,15 @@ func TestConformance(t *testing.T) {
 }
 
 func (d database) conforms(t *testing.T) {
+	interleavings := 300 // on each of six databases
+	if testing.Short() {
+		interleavings = 50
+	}
 	locktest.Run(t, locktest.Harness{
 		TTL:           ttl,
 		Caps:          locktest.Caps{Fenced: true, PoolerSafe: d.pooled},
 		Open:          d.store,
-		Interleavings: 300, // on each of six databases
+		Interleavings: interleavings,
 	})
 }
 

@@ -53,6 +53,9 @@ func (st *stage) withoutFault(t *testing.T) *run {
 // TestEveryOperationSample runs some of TestEveryOperationSoak, and none that
 // hangs: that takes long.
 func TestEveryOperationSample(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some hundred runs: half a minute")
+	}
 	seed := seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	kinds := slices.DeleteFunc(Kinds(), Kind.hangs)
