@@ -55,11 +55,12 @@ func (d database) migrated(t testing.TB) (*servers.Database, *sql.DB) {
 	return at, db
 }
 
-// The three kinds of database go side by side: most of the time cases wait for leases.
+// PostgreSQL goes beside the others: most of the time cases wait for leases.
 func TestConformance(t *testing.T) {
-	lanes := map[sqllock.Dialect][]database{}
+	lanes := map[bool][]database{}
 	for _, d := range databases() {
-		lanes[d.dialect] = append(lanes[d.dialect], d)
+		postgres := d.dialect == sqllock.Postgres
+		lanes[postgres] = append(lanes[postgres], d)
 	}
 	var wg sync.WaitGroup
 	for _, ds := range lanes {
@@ -73,16 +74,15 @@ func TestConformance(t *testing.T) {
 }
 
 func (d database) conforms(t *testing.T) {
-	interleavings := 300 // on each of six databases
-	if testing.Short() {
-		interleavings = 50
+	h := locktest.Harness{
+		TTL:  ttl,
+		Caps: locktest.Caps{Fenced: true, PoolerSafe: d.pooled},
+		Open: d.store,
 	}
-	locktest.Run(t, locktest.Harness{
-		TTL:           ttl,
-		Caps:          locktest.Caps{Fenced: true, PoolerSafe: d.pooled},
-		Open:          d.store,
-		Interleavings: interleavings,
-	})
+	if d.driver == "sqlite" { // in Go, which the race detector slows down a lot
+		h.Interleavings = 200
+	}
+	locktest.Run(t, h)
 }
 
 func (d database) store(t testing.TB) locktest.Store {
