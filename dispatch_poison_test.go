@@ -172,7 +172,7 @@ func TestFault10_NothingBeginsBesideARowSentAlone(t *testing.T) {
 		s := w.store()
 		on(&s.onExtend, fails(errGone))
 		r := w.start(w.dispatcher(s, slow(960*time.Millisecond), sendonce.Config{
-			Concurrency: 2, BatchSize: 8, MaxAttempts: 4, SendTimeout: time.Second, Lease: 4300 * time.Millisecond,
+			Concurrency: 2, BatchSize: 8, MaxAttempts: 4, SendTimeout: time.Second, Lease: 4300 * time.Millisecond, PollInterval: 20 * time.Millisecond,
 		}))
 		after(3200 * time.Millisecond)
 		assert.Empty(t, w.log.Sends(int64(7)), "it waits, short of time")
