@@ -3,7 +3,6 @@ package sendonce
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 )
@@ -156,7 +155,15 @@ func (l *loop[T]) add(b Batch[T], began time.Time) {
 	if h.alone {
 		l.alones++
 	}
-	for j := range l.jobs(h, b.Items) {
+	good := l.readable(h, b.Items)
+	rows := make([]attempt, len(good))
+	for i := range good {
+		rows[i] = attempt{good[i].Key, good[i].Attempt}
+	}
+	for items := range slices.Chunk(good, l.cfg.GroupSize) {
+		n := len(items)
+		j := job[T]{h, items, rows[:n:n]}
+		rows = rows[n:]
 		if l.stopping {
 			l.giveBack(j, Released, 0)
 			continue
@@ -167,27 +174,15 @@ func (l *loop[T]) add(b Batch[T], began time.Time) {
 	l.startable.Signal()
 }
 
-// jobs divides a batch, and puts aside what can't be read. l.mu is held.
-func (l *loop[T]) jobs(h *held, items []Item[T]) iter.Seq[job[T]] {
-	good := slices.DeleteFunc(items, func(item Item[T]) bool {
+// readable puts aside what can't be read. l.mu is held.
+func (l *loop[T]) readable(h *held, items []Item[T]) []Item[T] {
+	return slices.DeleteFunc(items, func(item Item[T]) bool {
 		if item.Err != nil {
 			l.marks = append(l.marks, Result{Key: item.Key, Token: h.token, Outcome: Dead, Reason: reasonOf(item.Err)})
 			l.marked.Broadcast()
 		}
 		return item.Err != nil
 	})
-	rows := make([]attempt, len(good))
-	for i := range good {
-		rows[i] = attempt{good[i].Key, good[i].Attempt}
-	}
-	return func(yield func(job[T]) bool) {
-		for from := 0; from < len(good); from += l.cfg.GroupSize {
-			to := min(from+l.cfg.GroupSize, len(good))
-			if !yield(job[T]{h, good[from:to:to], rows[from:to:to]}) {
-				return
-			}
-		}
-	}
 }
 
 // rest waits, at most until something wakes the loop.

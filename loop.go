@@ -121,14 +121,13 @@ type attempt struct {
 
 // slot is a sender's place: it takes one job after the other.
 type slot[T any] struct {
-	job[T]   // that is sent, or was sent last
-	atWork   bool
-	taken    time.Time
-	began    time.Time
-	working  bool // the Sender was called, or is about to be
-	stuck    bool
-	answered bool
-	unsent   []bool // by row: answered without a send; nil: none
+	job[T]  // that is sent, or was sent last
+	atWork  bool
+	taken   time.Time
+	began   time.Time
+	working bool // the Sender was called, or is about to be
+	stuck   bool
+	unsent  []bool // by row: answered without a send; nil: none
 
 	contexts []sendContext // to be used: an array, as one by one they cost more
 	results  []Result      // memory for the answer of a job

@@ -142,7 +142,7 @@ func (l *loop[T]) inTime(j *job[T], now time.Time) bool {
 func (l *loop[T]) quiet() bool { return l.atWork == l.stuck }
 
 func (l *loop[T]) begin(s *slot[T], j job[T], now time.Time) {
-	s.job, s.atWork, s.stuck, s.answered, s.unsent = j, true, false, false, nil
+	s.job, s.atWork, s.stuck, s.unsent = j, true, false, nil
 	s.taken, s.began = now, now
 	s.working = l.cfg.Delivery == AtLeastOnce && l.cfg.Limiter == nil
 	for _, a := range j.rows {
@@ -248,10 +248,9 @@ func (l *loop[T]) answer(s *slot[T], rs []Result, now time.Time) bool {
 
 // answered is answer when l.mu is held.
 func (l *loop[T]) answered(s *slot[T], rs []Result, now time.Time) bool {
-	if s.answered {
+	if !s.atWork {
 		return false
 	}
-	s.answered = true
 	l.pace += (now.Sub(s.taken) - l.pace) / 16
 	l.vacate(s)
 	if l.noMore { // Run has returned, or is about to, and has named these rows

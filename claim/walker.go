@@ -192,11 +192,15 @@ func (s *store) guessStart(ctx context.Context, scatter bool) (sendonce.Key, err
 // untouched reports whether nothing was sent yet, as it seems: the first rows are all
 // fresh, and there are fresh ones in the middle.
 func (s *store) untouched(ctx context.Context, first, last int64) (bool, error) {
+	span := uint64(last) - uint64(first)
+	if span < windowMin { // too few to probe
+		return false, nil
+	}
 	n, err := s.freshBehind(ctx, first-1)
 	if err != nil || n < probeRows {
 		return false, err
 	}
-	n, err = s.freshBehind(ctx, int64(uint64(first)+(uint64(last)-uint64(first))/2))
+	n, err = s.freshBehind(ctx, int64(uint64(first)+span/2))
 	return n > 0, err
 }
 
@@ -253,7 +257,7 @@ func (s *store) nextWindow(ctx context.Context, now time.Time) (bool, error) {
 }
 
 // reckon sets a window by adding to the cursor, where that surely is no larger than
-// one that was looked up, and just as surely has rows to give: a look-up reads all its
+// one that was looked up, and most likely has rows to give: a look-up reads all its
 // keys.
 func (w *walker) reckon() {
 	if w.end != nil || !w.dense {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"image/color"
 	"os"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -17,8 +18,8 @@ import (
 // is shown: letters of one width are as wide in most fonts, so that a text doesn't
 // run over a bar.
 const (
-	mono     = "Liberation Mono"
-	orAnyone = mono + ",monospace"
+	mono  = "Liberation Mono"
+	orAny = mono + ",monospace"
 )
 
 // Bars writes an SVG file with a bar for each name, the first one on top; without
@@ -33,19 +34,17 @@ func Bars(path, title string, names []string, values []float64) error {
 		*style = font.Font{Typeface: "Liberation", Variant: "Mono", Size: style.Size}
 	}
 	p.Title.Padding = vg.Points(8)
-	upwards, labels, most := make(plotter.Values, len(values)), make([]string, len(names)), 0.0
-	for i, v := range values {
-		upwards[len(values)-1-i], labels[len(names)-1-i] = v, names[i]
-		most = max(most, v)
-	}
-	bars, err := plotter.NewBarChart(upwards, vg.Points(12))
+	values, names = slices.Clone(values), slices.Clone(names)
+	slices.Reverse(values) // they are drawn from the bottom
+	slices.Reverse(names)
+	bars, err := plotter.NewBarChart(plotter.Values(values), vg.Points(12))
 	if err != nil {
 		return err
 	}
 	bars.Horizontal, bars.LineStyle.Width, bars.Color = true, 0, color.RGBA{R: 0x2b, G: 0x6c, B: 0xb0, A: 0xff}
 	p.Add(bars)
-	p.NominalY(labels...)
-	p.X.Min, p.X.Max = 0, max(most*1.05, 1) // an axis has a length
+	p.NominalY(names...)
+	p.X.Min, p.X.Max = 0, max(slices.Max(values)*1.05, 1) // an axis has a length
 	p.Y.Padding = vg.Points(8)
 	canvas, err := p.WriterTo(11*vg.Inch, vg.Length(len(names))*vg.Points(20)+vg.Points(70), "svg")
 	if err != nil {
@@ -55,5 +54,5 @@ func Bars(path, title string, names []string, values []float64) error {
 	if _, err := canvas.WriteTo(&svg); err != nil {
 		return err
 	}
-	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), []byte(mono), []byte(orAnyone)), 0o644)
+	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), []byte(mono), []byte(orAny)), 0o644)
 }
